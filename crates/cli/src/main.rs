@@ -1,0 +1,3 @@
+//! The one binary. It only wires the crates together.
+
+fn main() {}

@@ -1,0 +1,12 @@
+//! The code environment as a service around `rocstar-jail`.
+//!
+//! One trait, [`Sandbox`], is what the rest of rocstar sees: the local service runs programs in
+//! this process's jail, an HTTP client talks to another server.
+
+mod api;
+
+pub use api::{
+    Batch, CaseResult, ClientId, Error, JudgeCase, JudgeRequest, Judgement, MAX_BATCH_CALLS, Result,
+    Sandbox, Schedule, SessionId, SessionOptions, Verdict,
+};
+pub use rocstar_jail as jail;
