@@ -7,6 +7,8 @@
 //! Read from the manifests and `Cargo.lock`, not from `cargo metadata`: that needs neither the
 //! network nor every platform's packages. Cargo itself refuses cycles.
 
+#![cfg(test)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
