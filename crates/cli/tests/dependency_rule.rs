@@ -57,25 +57,17 @@ fn each_crate_keeps_its_row() {
     let mut breaches = Vec::new();
     for (package, direct) in &manifests {
         let Some(rule) = RULES.iter().find(|rule| rule.package == package) else {
-            breaches.push(format!(
-                "`{package}` has no row in crates/cli/tests/dependency_rule.rs"
-            ));
+            breaches.push(format!("`{package}` has no row in crates/cli/tests/dependency_rule.rs"));
             continue;
         };
         for name in direct.iter().filter(|name| ours.contains(name.as_str())) {
             if !rule.ours.contains(&name.as_str()) {
-                breaches.push(format!(
-                    "`{package}` must not name `{name}`: {}",
-                    rule.reason
-                ));
+                breaches.push(format!("`{package}` must not name `{name}`: {}", rule.reason));
             }
         }
         let reached = reachable(direct, &lock, &manifests);
         for name in rule.never.iter().filter(|name| reached.contains(**name)) {
-            breaches.push(format!(
-                "`{package}` must not contain `{name}`: {}",
-                rule.reason
-            ));
+            breaches.push(format!("`{package}` must not contain `{name}`: {}", rule.reason));
         }
     }
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
@@ -85,11 +77,7 @@ fn each_crate_keeps_its_row() {
 fn no_row_is_left_over() {
     let manifests = manifests(&workspace_root());
     for rule in &RULES {
-        assert!(
-            manifests.contains_key(rule.package),
-            "no crate is named `{}`",
-            rule.package
-        );
+        assert!(manifests.contains_key(rule.package), "no crate is named `{}`", rule.package);
     }
 }
 
@@ -100,24 +88,19 @@ fn the_walk_sees_indirect_dependencies() {
     let manifests = manifests(&root);
     let reached = reachable(&manifests["rocstar"], &lock_edges(&root), &manifests);
     for name in ["tokio", "serde_core", "libc"] {
-        assert!(
-            reached.contains(name),
-            "`{name}` is not seen below `rocstar`"
-        );
+        assert!(reached.contains(name), "`{name}` is not seen below `rocstar`");
     }
 }
 
 fn workspace_root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.canonicalize()
-        .expect("the workspace is two folders up")
+    root.canonicalize().expect("the workspace is two folders up")
 }
 
 fn read_toml(path: &Path) -> Table {
     let text =
         std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    text.parse()
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Our packages, each with the names of its ordinary and build dependencies on any platform.
@@ -130,22 +113,10 @@ fn manifests(root: &Path) -> BTreeMap<String, BTreeSet<String>> {
             continue;
         }
         let manifest = read_toml(&path);
-        let name = manifest["package"]["name"]
-            .as_str()
-            .expect("a package has a name")
-            .to_owned();
+        let name = manifest["package"]["name"].as_str().expect("a package has a name").to_owned();
         let mut direct = section_names(&manifest);
-        for platform in manifest
-            .get("target")
-            .and_then(|target| target.as_table())
-            .into_iter()
-        {
-            direct.extend(
-                platform
-                    .values()
-                    .filter_map(|it| it.as_table())
-                    .flat_map(section_names),
-            );
+        for platform in manifest.get("target").and_then(|target| target.as_table()).into_iter() {
+            direct.extend(platform.values().filter_map(|it| it.as_table()).flat_map(section_names));
         }
         found.insert(name, direct);
     }
@@ -155,14 +126,10 @@ fn manifests(root: &Path) -> BTreeMap<String, BTreeSet<String>> {
 /// Names in `[dependencies]` and `[build-dependencies]`, renames resolved.
 fn section_names(table: &Table) -> BTreeSet<String> {
     let sections = ["dependencies", "build-dependencies"].into_iter();
-    let entries = sections
-        .filter_map(|name| table.get(name)?.as_table())
-        .flatten();
+    let entries = sections.filter_map(|name| table.get(name)?.as_table()).flatten();
     entries
         .map(|(key, value)| {
-            let renamed = value
-                .as_table()
-                .and_then(|table| table.get("package")?.as_str());
+            let renamed = value.as_table().and_then(|table| table.get("package")?.as_str());
             renamed.unwrap_or(key).to_owned()
         })
         .collect()
@@ -172,14 +139,8 @@ fn section_names(table: &Table) -> BTreeSet<String> {
 fn lock_edges(root: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let lock = read_toml(&root.join("Cargo.lock"));
     let mut edges: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for package in lock["package"]
-        .as_array()
-        .expect("a lock file lists packages")
-    {
-        let name = package["name"]
-            .as_str()
-            .expect("a package has a name")
-            .to_owned();
+    for package in lock["package"].as_array().expect("a lock file lists packages") {
+        let name = package["name"].as_str().expect("a package has a name").to_owned();
         let dependencies = package.get("dependencies").and_then(|list| list.as_array());
         let names = dependencies
             .into_iter()
@@ -201,13 +162,7 @@ fn reachable(
     let mut open: Vec<&String> = direct.iter().collect();
     while let Some(name) = open.pop() {
         if seen.insert(name.clone()) {
-            open.extend(
-                manifests
-                    .get(name)
-                    .or_else(|| lock.get(name))
-                    .into_iter()
-                    .flatten(),
-            );
+            open.extend(manifests.get(name).or_else(|| lock.get(name)).into_iter().flatten());
         }
     }
     seen
