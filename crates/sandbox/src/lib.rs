@@ -4,9 +4,12 @@
 //! this process's jail, an HTTP client talks to another server.
 
 mod api;
+mod scheduler;
+mod stats;
 
 pub use api::{
-    Batch, CaseResult, ClientId, Error, JudgeCase, JudgeRequest, Judgement, MAX_BATCH_CALLS, Result,
-    Sandbox, Schedule, SessionId, SessionOptions, Verdict,
+    Batch, CaseResult, ClientId, Error, JudgeCase, JudgeRequest, Judgement, MAX_BATCH_CALLS,
+    Result, Sandbox, Schedule, SessionId, SessionOptions, Verdict,
 };
 pub use rocstar_jail as jail;
+pub use stats::{HISTOGRAM_BOUNDS_US, Histogram, Refused, SessionStats, Stats};
