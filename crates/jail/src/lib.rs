@@ -12,6 +12,7 @@ mod jail;
 mod kind;
 mod report;
 mod request;
+mod seccomp;
 
 pub use config::Config;
 pub use effective::{Effective, Layer, LayerState};
