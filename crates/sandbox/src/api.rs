@@ -157,7 +157,10 @@ pub enum Error {
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
     /// The queue is full.
-    #[error("the queue is full ({queued} of {capacity} calls); retry after {retry_after_s} s")]
+    #[error(
+        "the queue is full: {queued} calls wait, of {capacity} that may if their bytes fit too; \
+         retry after {retry_after_s} s"
+    )]
     Full {
         /// Calls waiting now.
         queued: usize,
@@ -203,7 +206,10 @@ pub enum Error {
 }
 
 /// The result of one call.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// The reports of a batch as its calls end, each with its call's index.
+pub type Reports = BoxStream<'static, (usize, Result<Report>)>;
 
 /// A code environment: in this process, or behind HTTP.
 pub trait Sandbox: Send + Sync + fmt::Debug {
@@ -223,7 +229,7 @@ pub trait Sandbox: Send + Sync + fmt::Debug {
         client: &ClientId,
         batch: Batch,
         schedule: Schedule,
-    ) -> BoxFuture<'_, Result<BoxStream<'static, (usize, Result<Report>)>>>;
+    ) -> BoxFuture<'_, Result<Reports>>;
 
     /// Opens a session.
     fn open_session(

@@ -4,12 +4,19 @@
 //! this process's jail, an HTTP client talks to another server.
 
 mod api;
+mod intake;
+mod judge;
+mod local;
+mod runner;
 mod scheduler;
+mod session;
 mod stats;
+mod submission;
 
 pub use api::{
     Batch, CaseResult, ClientId, Error, JudgeCase, JudgeRequest, Judgement, MAX_BATCH_CALLS,
-    Result, Sandbox, Schedule, SessionId, SessionOptions, Verdict,
+    Reports, Result, Sandbox, Schedule, SessionId, SessionOptions, Verdict,
 };
+pub use local::{LocalSandbox, ServiceConfig};
 pub use rocstar_jail as jail;
 pub use stats::{HISTOGRAM_BOUNDS_US, Histogram, Refused, SessionStats, Stats};

@@ -91,6 +91,7 @@ pub(crate) enum Next<T> {
 #[derive(Debug)]
 pub(crate) struct Started<T> {
     pub(crate) run: RunId,
+    pub(crate) ticket: Ticket,
     pub(crate) payload: T,
     /// Which call of the submission.
     pub(crate) index: usize,
@@ -232,7 +233,7 @@ impl<T: Clone> Scheduler<T> {
         let sequence = self.next_sequence();
         match self.change(number, |client| client.take_head(lane, sequence, now_us))?? {
             Head::Expired(waiting) => Some(Next::Expired(self.remove(waiting, End::Answered))),
-            Head::Call { payload, member, arrived_us, turn } => {
+            Head::Call { payload, member, arrival, arrived_us, turn } => {
                 self.present_us = self.present_us.max(served_us);
                 self.ledger.queued -= 1;
                 self.ledger.queued_bytes -= u64::from(member.bytes);
@@ -244,8 +245,9 @@ impl<T: Clone> Scheduler<T> {
                     Running { payload: payload.clone(), client: number, lane, turn: Some(turn) };
                 self.running.insert(run, running);
                 let waited_us = now_us.saturating_sub(arrived_us);
+                let ticket = Ticket { client: number, sequence: arrival };
                 let index = member.index as usize;
-                Some(Next::Start(Started { run, payload, index, waited_us }))
+                Some(Next::Start(Started { run, ticket, payload, index, waited_us }))
             }
         }
     }
@@ -306,10 +308,9 @@ impl<T: Clone> Scheduler<T> {
     }
 
     /// Takes what is left of a submission out of the queue. Its running calls stay.
-    pub(crate) fn withdraw(&mut self, ticket: Ticket, end: End) -> Vec<usize> {
+    pub(crate) fn withdraw(&mut self, ticket: Ticket, end: End) -> Vec<Removed<T>> {
         let taken = self.change(ticket.client, |client| client.take_submission(ticket.sequence));
-        let removed = taken.unwrap_or_default().into_iter();
-        removed.flat_map(|waiting| self.remove(waiting, end).indices).collect()
+        taken.unwrap_or_default().into_iter().map(|waiting| self.remove(waiting, end)).collect()
     }
 
     /// Empties the queue.

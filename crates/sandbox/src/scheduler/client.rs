@@ -45,7 +45,7 @@ pub(super) struct Turn {
 
 /// What the first ready submission of a lane gives.
 pub(super) enum Head<T> {
-    Call { payload: T, member: Member, arrived_us: u64, turn: Turn },
+    Call { payload: T, member: Member, arrival: u64, arrived_us: u64, turn: Turn },
     Expired(Waiting<T>),
 }
 
@@ -89,6 +89,7 @@ impl<T: Clone> Client<T> {
         if first.get().deadline_us.is_some_and(|deadline_us| deadline_us <= now_us) {
             return Some(Head::Expired(first.remove()));
         }
+        let arrival = *first.key();
         let member = first.get_mut().members.next()?;
         let (payload, arrived_us) = if first.get().members.len() == 0 {
             let waiting = first.remove();
@@ -101,7 +102,7 @@ impl<T: Clone> Client<T> {
         self.served_us += self.usual_cost_us;
         self.latest_start = sequence;
         let turn = Turn { since_us: now_us, charged_us: self.usual_cost_us };
-        Some(Head::Call { payload, member, arrived_us, turn })
+        Some(Head::Call { payload, member, arrival, arrived_us, turn })
     }
 
     /// Gives a turn back, and corrects what it was charged.

@@ -231,7 +231,9 @@ fn apply(
         }
         Step::Withdraw(nth, answered) => {
             if let Some((submission, ticket)) = nth_ticket(nth, model) {
-                let mut indices = scheduler.withdraw(ticket, end_of(answered));
+                let removed = scheduler.withdraw(ticket, end_of(answered));
+                let mut indices: Vec<usize> =
+                    removed.into_iter().flat_map(|removed| removed.indices).collect();
                 indices.sort_unstable();
                 prop_assert_eq!(indices, model.remove(submission, None, end_of(answered)));
             }
