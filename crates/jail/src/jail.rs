@@ -1,9 +1,17 @@
 //! The public face: a pool of slots for each kind of zygote, and live sessions.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::{Config, Effective, InvalidRequest, Kind, Report, Request};
+use crate::host::Host;
+use crate::pool::Pool;
+use crate::run::Run;
+use crate::{Config, Effective, InvalidRequest, Kind, Outcome, Report, Request, probe};
+
+pub use crate::session::Session;
 
 /// Why the jail itself could not do its work. What a program does is never here.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +40,7 @@ pub enum Error {
         /// What was being done.
         what: &'static str,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// All session places are taken.
     #[error("all {limit} session places are taken")]
@@ -48,19 +56,44 @@ pub enum Error {
     },
 }
 
+/// For `map_err`: names what was being done.
+pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::System { what, source }
+}
+
 /// Tells a running call to stop, from any thread. Cloning shares it.
 #[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
+pub struct Cancel(Arc<CancelState>);
+
+#[derive(Debug, Default)]
+struct CancelState {
+    asked: AtomicBool,
+    /// Wakes the thread that watches the run, while there is one.
+    wake: Mutex<Option<Arc<OwnedFd>>>,
+}
 
 impl Cancel {
-    /// Asks the call to stop. It ends with `Outcome::Cancelled` within milliseconds.
+    /// Asks the call to stop. It ends with [`Outcome::Cancelled`] within milliseconds.
     pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
+        self.0.asked.store(true, Ordering::Release);
+        if let Some(wake) = &*self.0.wake.lock().unwrap_or_else(PoisonError::into_inner) {
+            // Fails only when the counter is full, and then the thread is awake anyway.
+            let _ = rustix::io::write(&**wake, &1_u64.to_ne_bytes());
+        }
     }
 
     /// Whether it was asked to.
     pub fn is_cancelled(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+        self.0.asked.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn attach(&self, wake: &Arc<OwnedFd>) {
+        let mut place = self.0.wake.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = Some(Arc::clone(wake));
+    }
+
+    pub(crate) fn detach(&self) {
+        *self.0.wake.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -82,7 +115,23 @@ impl std::fmt::Debug for Control<'_> {
 
 /// A running jail. Dropping it ends every zygote, call and session.
 #[derive(Debug)]
-pub struct Jail {}
+pub struct Jail {
+    shared: Arc<Shared>,
+}
+
+/// What calls and sessions share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) host: Arc<Host>,
+    pub(crate) effective: Effective,
+    pub(crate) bare: Pool,
+    pub(crate) scientific: Option<Pool>,
+    pub(crate) sessions: AtomicUsize,
+}
+
+/// Attempts at a call before it is given up as [`Outcome::Infrastructure`].
+const ATTEMPTS: usize = 3;
 
 impl Jail {
     /// Checks what the host gives, starts the zygotes and warms them (about 0.2 s for the bare
@@ -91,18 +140,38 @@ impl Jail {
     /// # Errors
     /// The interpreter does not start, or a required layer is missing.
     pub fn start(config: Config) -> Result<Self, Error> {
-        let _ = config;
-        unimplemented!()
+        let host = Arc::new(Host::find(&config)?);
+        let count = match config.zygotes {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        };
+        let wants_science = config.scientific && host.has_science();
+        let start = |kind| Pool::start(Arc::clone(&host), kind, count, config.slots);
+        let (bare, scientific) = std::thread::scope(|scope| {
+            let scientific = wants_science.then(|| scope.spawn(|| start(Kind::Scientific)));
+            let bare = start(Kind::Bare);
+            let scientific = scientific.map(|thread| {
+                thread.join().unwrap_or_else(|_| {
+                    Err(system("warm the scientific zygote")(io::Error::other("thread failed")))
+                })
+            });
+            (bare, scientific.transpose())
+        });
+        let (bare, scientific) = (bare?, scientific?);
+        let effective = probe::effective(&config, &host, &bare)?;
+        let sessions = AtomicUsize::new(0);
+        let shared = Shared { config, host, effective, bare, scientific, sessions };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// What this host gives.
     pub fn effective(&self) -> &Effective {
-        unimplemented!()
+        &self.shared.effective
     }
 
     /// The configuration in force.
     pub fn config(&self) -> &Config {
-        unimplemented!()
+        &self.shared.config
     }
 
     /// Runs one program to its end and reports it. Blocks while all slots of its kind are taken.
@@ -112,8 +181,27 @@ impl Jail {
     /// # Errors
     /// The request is invalid. Everything else is an outcome.
     pub fn run(&self, request: &Request, control: &Control<'_>) -> Result<Report, Error> {
-        let _ = (request, control);
-        unimplemented!()
+        request.validate()?;
+        let config = &self.shared.config;
+        let limits = request.limits.resolve(&config.default_limits, &config.maximum_limits)?;
+        let kind = request.kind.unwrap_or_else(|| Kind::of_program(&request.program));
+        let pool = self.shared.pool(kind);
+        let turn = Duration::from_millis(config.turn_ms);
+        let mut cause = String::new();
+        for _ in 0..ATTEMPTS {
+            if control.cancel.is_cancelled() {
+                return Ok(self.shared.label(Report::without_run(Outcome::Cancelled)));
+            }
+            let attempt = pool.with_slot(|slot| {
+                let parked = slot.take(limits.tmp_bytes)?;
+                Run::new(slot, &parked, request, limits, control, turn).finish()
+            });
+            match attempt {
+                Ok(finished) => return Ok(self.shared.label(finished.report)),
+                Err(error) => cause = error.to_string(),
+            }
+        }
+        Ok(self.shared.label(Report::without_run(Outcome::Infrastructure { cause })))
     }
 
     /// Starts a live interpreter whose state stays between programs. `request.program` (it may be
@@ -123,42 +211,29 @@ impl Jail {
     /// # Errors
     /// The request is invalid, no place is free, or no process could be had.
     pub fn open_session(&self, kind: Kind, request: &Request) -> Result<Session, Error> {
-        let _ = (kind, request);
-        unimplemented!()
+        Session::open(&self.shared, kind, request)
     }
 
-    /// Process ids of the zygotes and of each slot's keeper, for tests and for `doctor`.
+    /// Process ids of the zygotes and of each idle slot's keeper, for tests and for diagnosis.
     pub fn helper_pids(&self) -> Vec<u32> {
-        unimplemented!()
+        let pools = std::iter::once(&self.shared.bare).chain(&self.shared.scientific);
+        pools.flat_map(Pool::helper_pids).collect()
     }
 }
 
-/// A live interpreter. Dropping it ends its processes.
-#[derive(Debug)]
-pub struct Session {}
-
-impl Session {
-    /// Runs one cell in the session's state. The limits of wall and CPU time and of output are the
-    /// cell's own; a time-out interrupts the cell (`KeyboardInterrupt` inside) and keeps the state
-    /// if the interpreter comes back within a second.
-    ///
-    /// # Errors
-    /// The request is invalid, or the session has ended before.
-    pub fn execute(&mut self, request: &Request, control: &Control<'_>) -> Result<Report, Error> {
-        let _ = (request, control);
-        unimplemented!()
+impl Shared {
+    /// The pool that runs `kind`; the bare one where no scientific packages are installed.
+    pub(crate) fn pool(&self, kind: Kind) -> &Pool {
+        match (kind, &self.scientific) {
+            (Kind::Scientific, Some(pool)) => pool,
+            _ => &self.bare,
+        }
     }
 
-    /// A copy-on-write branch of the live state: another session that starts where this one is.
-    ///
-    /// # Errors
-    /// No place is free, or the session has ended.
-    pub fn fork(&mut self) -> Result<Self, Error> {
-        unimplemented!()
-    }
-
-    /// Whether the interpreter still lives.
-    pub fn is_alive(&self) -> bool {
-        unimplemented!()
+    /// Adds what stood around the run.
+    pub(crate) fn label(&self, mut report: Report) -> Report {
+        report.isolation = self.effective.held();
+        report.degraded = self.effective.degraded;
+        report
     }
 }

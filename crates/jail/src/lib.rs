@@ -6,13 +6,26 @@
 //! kernel can be read top to bottom. Callers bring threads.
 
 mod bytes;
+mod capture;
+mod cgroup;
 mod config;
 mod effective;
+mod fetch;
+mod host;
 mod jail;
 mod kind;
+mod pool;
+mod probe;
 mod report;
 mod request;
+mod run;
 mod seccomp;
+mod session;
+mod slot;
+mod socket;
+mod view;
+mod wire;
+mod zygote;
 
 pub use config::Config;
 pub use effective::{Effective, Layer, LayerState};

@@ -17,7 +17,7 @@ pub const MAX_FILES: usize = 256;
 /// Longest path of an input or fetched file, in bytes.
 pub const MAX_PATH_BYTES: usize = 1024;
 /// Most arguments of a request.
-pub const MAX_ARGUMENTS: usize = 1024;
+pub(crate) const MAX_ARGUMENTS: usize = 1024;
 
 /// One program to run, with everything it may see.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -7,10 +7,17 @@ use std::path::Path;
 
 #[path = "../../../fuzz/checks/request.rs"]
 mod request;
+#[path = "../../../fuzz/checks/zygote_protocol.rs"]
+mod zygote_protocol;
 
 #[test]
 fn request() {
     replay("request", request::check);
+}
+
+#[test]
+fn zygote_protocol() {
+    replay("zygote_protocol", zygote_protocol::check);
 }
 
 fn replay(target: &str, check: fn(&[u8])) {

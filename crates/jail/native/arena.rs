@@ -1,0 +1,96 @@
+//! Python's memory on huge pages.
+//!
+//! Forking a process copies its page tables: a warmed scientific interpreter has 30,000 pages of
+//! 4 KiB, and copying and freeing their entries costs milliseconds for each call. On 2 MiB pages
+//! it costs a twentieth. CPython asks for arenas of 1 MiB (256 KiB before 3.10); this allocator
+//! carves them from one region that is marked for huge pages. After [`settle`], fresh arenas come
+//! from ordinary pages: a child that needs a little memory must not clear 2 MiB for it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::sys::{
+    MADV_HUGEPAGE, MADV_NOHUGEPAGE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, PROT_READ,
+    PROT_WRITE, PyObject_SetArenaAllocator, c_void, madvise, mmap, munmap,
+};
+
+const HUGE: usize = 2 << 20;
+/// Room for what a zygote may allocate while it warms. Only touched pages cost memory.
+const REGION: usize = 1 << 30;
+
+static NEXT: AtomicUsize = AtomicUsize::new(0);
+static END: AtomicUsize = AtomicUsize::new(0);
+
+/// CPython's `PyObjectArenaAllocator`.
+#[repr(C)]
+struct ArenaAllocator {
+    context: *mut c_void,
+    allocate: extern "C" fn(*mut c_void, usize) -> *mut c_void,
+    free: extern "C" fn(*mut c_void, *mut c_void, usize),
+}
+
+/// Reserves the region and hands the allocator to CPython.
+///
+/// # Safety
+/// The interpreter is initialised and this is its only thread.
+pub(crate) unsafe fn install() {
+    // SAFETY: a fresh private mapping; its address is checked before use.
+    unsafe {
+        let region = mmap(
+            std::ptr::null_mut(),
+            REGION + HUGE,
+            PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+            -1,
+            0,
+        );
+        if region as isize == -1 {
+            return; // CPython's own allocator stays: slower, not wrong.
+        }
+        let start = (region as usize).next_multiple_of(HUGE);
+        madvise(start as *mut c_void, REGION, MADV_HUGEPAGE);
+        NEXT.store(start, Ordering::Relaxed);
+        END.store(start + REGION, Ordering::Relaxed);
+        let allocator = ArenaAllocator { context: std::ptr::null_mut(), allocate, free };
+        PyObject_SetArenaAllocator((&raw const allocator).cast());
+    }
+}
+
+/// From now on, memory comes from ordinary pages.
+pub(crate) fn settle() {
+    let end = END.load(Ordering::Relaxed);
+    let start = NEXT.load(Ordering::Relaxed).next_multiple_of(HUGE);
+    if start < end {
+        // SAFETY: the range is inside our own region, past everything that was handed out.
+        unsafe {
+            madvise(start as *mut c_void, end - start, MADV_NOHUGEPAGE);
+            munmap(start as *mut c_void, end - start);
+        }
+    }
+    END.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+extern "C" fn allocate(_: *mut c_void, size: usize) -> *mut c_void {
+    let start = NEXT.load(Ordering::Relaxed);
+    if start + size <= END.load(Ordering::Relaxed) {
+        NEXT.store(start + size, Ordering::Relaxed);
+        return start as *mut c_void;
+    }
+    // SAFETY: a fresh private mapping.
+    let fresh = unsafe {
+        mmap(
+            std::ptr::null_mut(),
+            size,
+            PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if fresh as isize == -1 { std::ptr::null_mut() } else { fresh }
+}
+
+extern "C" fn free(_: *mut c_void, address: *mut c_void, size: usize) {
+    // SAFETY: CPython gives back an arena that it took, from us or from its own `mmap`; unmapping
+    // is right for both.
+    unsafe { munmap(address, size) };
+}

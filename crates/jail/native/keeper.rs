@@ -1,0 +1,342 @@
+//! The zygote's loop, and the keepers: one for each slot, each with at most one program.
+//!
+//! A keeper is a fork of the warmed zygote that stays in its slot's control group and forks the
+//! slot's programs, one after another, ahead of time: while one program ends, the next child is
+//! already being isolated. It waits for its child with `wait4` (so that the cost is known), ends
+//! it when told to, and reports its end only after every process of the child's namespace is gone.
+//!
+//! Each program gets a fresh process id namespace. Its first process is a sentinel that shares the
+//! keeper's memory and does nothing: were the program itself process 1, the kernel would not let
+//! it kill or abort itself, and its orphans would become its own children. When the sentinel is
+//! killed, the kernel kills everything else in the namespace.
+
+use std::ffi::c_int;
+
+use crate::child::{self, Parts};
+use crate::sys::{self, c_void, check, errno};
+use crate::wire::{self, Exit, Spawn};
+use crate::{Failure, State, say};
+
+const SENTINEL_STACK: usize = 16 << 10;
+
+/// See [`crate::rocstar_serve`].
+pub(crate) fn serve(state: &mut State, control: c_int) -> c_int {
+    child::send(control, &[wire::HELLO], &[]);
+    loop {
+        let mut bytes = [0_u8; 64];
+        let mut descriptors = [-1; 2];
+        let length = child::receive(control, &mut bytes, &mut descriptors);
+        reap();
+        if length == 0 || (length < 0 && errno() != sys::EINTR) {
+            // The jail is gone.
+            // SAFETY: ends this process.
+            unsafe { sys::_exit(0) };
+        }
+        let spawn = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
+        let Some(spawn) = spawn.and_then(Spawn::decode) else { continue };
+        // SAFETY: single-threaded; the interpreter's own hooks are called around the fork.
+        unsafe {
+            sys::PyOS_BeforeFork();
+            let pid = sys::fork();
+            if pid == 0 {
+                sys::PyOS_AfterFork_Child();
+                sys::close(control);
+                return keep(state, &spawn, descriptors[0], descriptors[1]);
+            }
+            sys::PyOS_AfterFork_Parent();
+            if pid < 0 {
+                say("fork a keeper", errno());
+            }
+            sys::close(descriptors[0]);
+            sys::close(descriptors[1]);
+        }
+    }
+}
+
+/// Takes the exit status of keepers that are gone.
+fn reap() {
+    const WNOHANG: c_int = 1;
+    // SAFETY: a plain system call.
+    while unsafe { sys::wait4(-1, std::ptr::null_mut(), WNOHANG, std::ptr::null_mut()) } > 0 {}
+}
+
+/// What the keeper knows of its slot.
+struct Keeper {
+    spawn: Spawn,
+    /// The slot's socket.
+    socket: c_int,
+    /// The slot's status page.
+    page: *mut u8,
+    sentinel_stack: *mut c_void,
+}
+
+/// Why the keeper's loop went on.
+enum Ended {
+    /// In the new child.
+    InChild(c_int),
+    /// The child and its namespace are gone.
+    Reaped,
+}
+
+fn keep(state: &mut State, spawn: &Spawn, socket: c_int, page: c_int) -> c_int {
+    // SAFETY: maps the descriptor that the jail sent and a fresh stack; both are checked below.
+    // All signals stay blocked in the keeper and its sentinel: a program in the sentinel's
+    // namespace must not be able to run Python's handlers in here.
+    let (page_address, stack) = unsafe {
+        let mut all = [0_u64; 16];
+        sys::sigfillset(&raw mut all);
+        sys::sigprocmask(sys::SIG_SETMASK, &raw const all, std::ptr::null_mut());
+        let protection = sys::PROT_READ | sys::PROT_WRITE;
+        let nowhere = std::ptr::null_mut();
+        let page_address =
+            sys::mmap(nowhere, wire::STATUS_BYTES, protection, sys::MAP_SHARED, page, 0);
+        sys::close(page);
+        let private = sys::MAP_PRIVATE | sys::MAP_ANONYMOUS;
+        (page_address, sys::mmap(nowhere, SENTINEL_STACK, protection, private, -1, 0))
+    };
+    if page_address as isize == -1 || stack as isize == -1 {
+        say("map the status page", errno());
+        // SAFETY: ends this process.
+        unsafe { sys::_exit(1) };
+    }
+    let mut keeper =
+        Keeper { spawn: *spawn, socket, page: page_address.cast(), sentinel_stack: stack };
+    child::send(socket, &[wire::HELLO], &[]);
+    if !wait_for_start(socket) {
+        // SAFETY: ends this process.
+        unsafe { sys::_exit(0) };
+    }
+    loop {
+        match one_child(state, &mut keeper) {
+            Ok(Ended::InChild(kind)) => return kind,
+            Ok(Ended::Reaped) => {}
+            Err((what, error)) => {
+                child::send_failure(socket, what, error);
+                // SAFETY: ends this process; the jail sees the closed socket.
+                unsafe { sys::_exit(1) };
+            }
+        }
+    }
+}
+
+/// Between the keeper's birth and this message the jail moves it into the slot's control groups.
+fn wait_for_start(socket: c_int) -> bool {
+    let mut message = [0_u8; wire::MAX_MESSAGE_BYTES];
+    child::receive(socket, &mut message, &mut []) > 0
+}
+
+/// Forks one child, stays with it until it is over.
+fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
+    let (parts, jail_ends) = Parts::create()?;
+    enter_new_pid_namespace()?;
+    let sentinel = start_sentinel(keeper)?;
+    // SAFETY: single-threaded; the interpreter's own hooks are called around the fork.
+    let pid = unsafe {
+        sys::PyOS_BeforeFork();
+        sys::fork()
+    };
+    if pid == 0 {
+        // SAFETY: as above, in the child.
+        unsafe { sys::PyOS_AfterFork_Child() };
+        state.run.begin(&keeper.spawn, keeper.socket, keeper.page, &parts, &jail_ends);
+        return Ok(Ended::InChild(1 + c_int::from(keeper.spawn.session != 0)));
+    }
+    let fork_error = errno();
+    // SAFETY: as above, in the parent.
+    unsafe { sys::PyOS_AfterFork_Parent() };
+    parts.close();
+    jail_ends.close();
+    leave_pid_namespace(state)?;
+    if pid < 0 {
+        end_sentinel(sentinel);
+        return Err(("fork a child", fork_error));
+    }
+    let exit = watch(keeper, pid, sentinel)?;
+    child::send(keeper.socket, &exit.encode(), &[]);
+    Ok(Ended::Reaped)
+}
+
+fn enter_new_pid_namespace() -> Result<(), Failure> {
+    // SAFETY: a plain system call.
+    check("new pid namespace", unsafe { sys::unshare(sys::CLONE_NEWPID) }).map(|_| ())
+}
+
+/// The next child's namespace must not nest in this one's.
+fn leave_pid_namespace(state: &State) -> Result<(), Failure> {
+    // SAFETY: a plain system call on a descriptor that stays open.
+    let result = unsafe { sys::setns(state.own_pid_namespace, sys::CLONE_NEWPID) };
+    check("leave the pid namespace", result).map(|_| ())
+}
+
+fn start_sentinel(keeper: &Keeper) -> Result<sys::pid_t, Failure> {
+    let top = keeper.sentinel_stack.wrapping_byte_add(SENTINEL_STACK - 64);
+    let flags = sys::CLONE_VM | sys::CLONE_FS | sys::CLONE_FILES | sys::SIGCHLD;
+    // SAFETY: the stack is ours alone (the sentinel before this one is gone), and the sentinel
+    // touches nothing but it.
+    let pid = unsafe { sys::clone(sentinel, top, flags, std::ptr::null_mut()) };
+    check("start the first process of the namespace", pid)
+}
+
+/// The body of the first process: takes the exit status of orphans, and waits for its end. It
+/// shares memory with the keeper, so it makes raw system calls only.
+extern "C" fn sentinel(_: *mut c_void) -> c_int {
+    const SIGNAL_SET_BYTES: usize = 8;
+    /// The kernel's `struct sigaction` (not glibc's): handler, flags, restorer, mask.
+    static IGNORE: [usize; 4] = [sys::SIG_IGN, 0, 0, 0];
+    raw::call(
+        sys::number::RT_SIGACTION,
+        [sys::SIGCHLD as usize, (&raw const IGNORE) as usize, 0, SIGNAL_SET_BYTES],
+    );
+    raw::call(sys::number::PRCTL, [sys::PR_SET_PDEATHSIG as usize, sys::SIGKILL as usize, 0, 0]);
+    loop {
+        raw::pause();
+    }
+}
+
+/// Kills the namespace's first process, and with it whatever is left there, and waits until all
+/// of it is gone.
+fn end_sentinel(sentinel: sys::pid_t) {
+    // SAFETY: our own, unreaped child.
+    unsafe {
+        sys::kill(sentinel, sys::SIGKILL);
+        while sys::wait4(sentinel, std::ptr::null_mut(), 0, std::ptr::null_mut()) < 0
+            && errno() == sys::EINTR
+        {}
+    }
+}
+
+/// Waits for the child's end, obeying the jail meanwhile.
+fn watch(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> Result<Exit, Failure> {
+    // SAFETY: a plain system call on our own, unreaped child.
+    let pidfd = check("pidfd_open", unsafe { sys::syscall(sys::PIDFD_OPEN, pid, 0) })? as c_int;
+    let mut listening = true;
+    loop {
+        let mut fds = [
+            sys::pollfd { fd: pidfd, events: sys::POLLIN, revents: 0 },
+            sys::pollfd { fd: keeper.socket, events: sys::POLLIN, revents: 0 },
+        ];
+        // SAFETY: a valid array of the length given.
+        let ready = unsafe { sys::poll(fds.as_mut_ptr(), 1 + u64::from(listening), -1) };
+        if ready < 0 {
+            continue;
+        }
+        if listening && fds[1].revents != 0 {
+            listening = obey(keeper, pid, sentinel);
+        }
+        if fds[0].revents != 0 {
+            break;
+        }
+    }
+    let mut status = 0;
+    let mut usage = sys::rusage::default();
+    // SAFETY: valid pointers; our own, unreaped child.
+    unsafe {
+        sys::close(pidfd);
+        sys::wait4(pid, &raw mut status, 0, &raw mut usage);
+    }
+    end_sentinel(sentinel);
+    let micros = |time: sys::timeval| (time.seconds * 1_000_000 + time.microseconds) as u64;
+    Ok(Exit {
+        status,
+        cpu_us: micros(usage.user) + micros(usage.system),
+        resident_kib: usage.max_resident_kib as u64,
+        minor_faults: usage.minor_faults as u64,
+    })
+}
+
+/// Does what one message of the jail asks. False: the jail is gone, and so is the child.
+fn obey(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> bool {
+    let mut message = [0_u8; wire::MAX_MESSAGE_BYTES];
+    let length = child::receive(keeper.socket, &mut message, &mut []);
+    if length <= 0 {
+        // SAFETY: our own, unreaped child.
+        unsafe { sys::kill(sentinel, sys::SIGKILL) };
+        return false;
+    }
+    // SAFETY: plain system calls on our own, unreaped children.
+    unsafe {
+        match message[0] {
+            wire::KILL => {
+                sys::kill(sentinel, sys::SIGKILL);
+                sys::kill(pid, sys::SIGKILL);
+            }
+            wire::INTERRUPT => {
+                sys::kill(pid, sys::SIGINT);
+            }
+            wire::DEMOTE => demote(keeper, pid),
+            wire::RESPAWN => {
+                if let Some(bytes) = message.get(1..9).and_then(|bytes| bytes.try_into().ok()) {
+                    keeper.spawn.tmp_bytes = u64::from_le_bytes(bytes);
+                }
+                sys::kill(pid, sys::SIGKILL);
+            }
+            _ => {}
+        }
+    }
+    true
+}
+
+/// Lowest priority for the program: by user id, which is the slot's own, or by process group.
+fn demote(keeper: &Keeper, pid: sys::pid_t) {
+    const LOWEST: c_int = 19;
+    // SAFETY: plain system calls.
+    unsafe {
+        if keeper.spawn.uid != 0 {
+            sys::setpriority(sys::PRIO_USER, keeper.spawn.uid, LOWEST);
+        } else {
+            sys::setpriority(sys::PRIO_PGRP, pid as u32, LOWEST);
+        }
+    }
+}
+
+/// System calls that leave no trace in memory shared with the keeper, `errno` included.
+mod raw {
+    use std::ffi::c_long;
+
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn call(number: c_long, arguments: [usize; 4]) -> isize {
+        let result: isize;
+        // SAFETY: the kernel's calling convention; callers pass valid arguments.
+        unsafe {
+            std::arch::asm!(
+                "syscall",
+                inlateout("rax") number as isize => result,
+                in("rdi") arguments[0],
+                in("rsi") arguments[1],
+                in("rdx") arguments[2],
+                in("r10") arguments[3],
+                lateout("rcx") _,
+                lateout("r11") _,
+                options(nostack)
+            );
+        }
+        result
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    pub(super) fn call(number: c_long, arguments: [usize; 4]) -> isize {
+        let result: isize;
+        // SAFETY: the kernel's calling convention; callers pass valid arguments.
+        unsafe {
+            std::arch::asm!(
+                "svc 0",
+                in("x8") number,
+                inlateout("x0") arguments[0] as isize => result,
+                in("x1") arguments[1],
+                in("x2") arguments[2],
+                in("x3") arguments[3],
+                options(nostack)
+            );
+        }
+        result
+    }
+
+    /// Sleeps until a signal.
+    pub(super) fn pause() {
+        #[cfg(target_arch = "x86_64")]
+        call(crate::sys::number::PAUSE, [0; 4]);
+        // `ppoll` of nothing, without a limit.
+        #[cfg(target_arch = "aarch64")]
+        call(73, [0; 4]);
+    }
+}

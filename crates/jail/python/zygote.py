@@ -1,0 +1,440 @@
+"""A warmed Python that becomes one program after another, each in a fork of its own.
+
+Started by the jail with the control socket as standard input, the library (`native/lib.rs`) as
+standard output, and the kind as its argument. It enters its own view of the machine, imports and
+exercises what programs use, freezes what it holds, and then serves. Only forks of it run programs:
+`_run` is where a program starts and ends.
+
+Invariant: what a program changes (modules, streams, hooks) changes only its own process, and the
+functions that end a program use names that were bound before it started.
+"""
+
+import sys
+
+
+def _begin():
+    import ctypes
+    import os
+
+    kind = sys.argv[1]
+    control_fd = os.dup(0)
+    native = ctypes.PyDLL("/proc/self/fd/1")
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    native.rocstar_request.restype = ctypes.c_void_p
+    native.rocstar_request.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_size_t)]
+    native.rocstar_report.restype = None
+    native.rocstar_report.argtypes = [
+        ctypes.c_int,
+        ctypes.c_uint32,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
+    ]
+    native.rocstar_immortalize.restype = None
+    native.rocstar_immortalize.argtypes = [
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_void_p,
+    ]
+    if native.rocstar_enter(control_fd) != 0:
+        sys.exit(1)
+    native.rocstar_arenas()
+    return ctypes, native, control_fd, kind
+
+
+ctypes, _native, _control_fd, _kind = _begin()
+
+import ast
+import atexit
+import builtins
+import collections
+import contextlib
+import copy
+import dataclasses
+import datetime
+import decimal
+import enum
+import errno
+import fractions
+import functools
+import gc
+import heapq
+import io
+import itertools
+import json
+import linecache
+import math
+import operator
+import os
+import pprint
+import random
+import re
+import statistics
+import string
+import subprocess
+import textwrap
+import threading
+import time
+import traceback
+import types
+import typing
+
+_PROGRAM = "/tmp/program.py"
+_LAST_EXPRESSION = 1
+
+(
+    _SAID_OK,
+    _SAID_EXCEPTION,
+    _SAID_EXIT,
+    _SAID_MEMORY,
+    _SAID_TMP_FULL,
+    _SAID_FILE_TOO_BIG,
+    _SAID_PROCESSES,
+) = range(1, 8)
+
+_MAX_MESSAGE = 1000
+_MAX_VALUE = 60000
+
+
+def _report(
+    kind,
+    line=0,
+    name="",
+    message="",
+    value=None,
+    _native=_native,
+    _len=len,
+):
+    name = name.encode("utf-8", "backslashreplace")[:_MAX_MESSAGE]
+    message = message[:_MAX_MESSAGE].encode("utf-8", "backslashreplace")
+    if value is not None:
+        value = value.encode("utf-8", "backslashreplace")
+        if _len(value) > _MAX_VALUE:
+            cut = _len(value) - _MAX_VALUE
+            value = value[:_MAX_VALUE] + b"[\xe2\x80\xa6 %d bytes cut \xe2\x80\xa6]" % cut
+    _native.rocstar_report(
+        kind,
+        line,
+        name,
+        _len(name),
+        message,
+        _len(message),
+        value,
+        0 if value is None else _len(value),
+    )
+
+
+def _part(which):
+    """The program (0) or the NUL-ended arguments (1) of the request, as bytes."""
+    length = ctypes.c_size_t()
+    address = _native.rocstar_request(which, ctypes.byref(length))
+    return ctypes.string_at(address, length.value) if length.value else b""
+
+
+def _split_last_expression(source):
+    """The tree of all but the last expression, and that expression's own tree, if there is one."""
+    tree = ast.parse(source, _PROGRAM)
+    if not tree.body or not isinstance(tree.body[-1], ast.Expr):
+        return tree, None
+    last = tree.body.pop()
+    # IPython's rule: a semicolon at the very end asks for no value.
+    lines = source.splitlines()
+    rest = lines[last.end_lineno - 1].encode()[last.end_col_offset :].decode()
+    tail = "\n".join([rest, *lines[last.end_lineno :]])
+    expression = ast.Expression(last.value)
+    return tree, (expression, tail.lstrip().startswith(";"))
+
+
+def _show(value, _repr=repr, _pformat=pprint.pformat):
+    """`repr`; containers too wide for a line are laid out over several, as IPython does."""
+    text = _repr(value)
+    if len(text) > 79 and type(value) in (dict, list, tuple, set, frozenset):
+        return _pformat(value, width=79, sort_dicts=False)
+    return text
+
+
+def _execute(source, want_value, namespace):
+    """Runs the program. Returns the shown value of its last expression."""
+    if not want_value:
+        exec(compile(source, _PROGRAM, "exec", dont_inherit=True), namespace)
+        return None
+    tree, last = _split_last_expression(source)
+    exec(compile(tree, _PROGRAM, "exec", dont_inherit=True), namespace)
+    if last is None:
+        return None
+    expression, silent = last
+    value = eval(compile(expression, _PROGRAM, "eval", dont_inherit=True), namespace)
+    return None if silent or value is None else _show(value)
+
+
+def _line_of(error):
+    """The line of the program that the exception came through last."""
+    if isinstance(error, SyntaxError) and error.filename == _PROGRAM:
+        return error.lineno or 0
+    line = 0
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == _PROGRAM:
+            line = trace.tb_lineno or line
+        trace = trace.tb_next
+    return line
+
+
+def _classify(error):
+    if isinstance(error, MemoryError):
+        return _SAID_MEMORY
+    if isinstance(error, OSError):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _SAID_TMP_FULL
+        if error.errno == errno.EFBIG:
+            return _SAID_FILE_TOO_BIG
+        if isinstance(error, BlockingIOError) and error.errno == errno.EAGAIN:
+            return _SAID_PROCESSES
+    return _SAID_EXCEPTION
+
+
+def _qualified(kind):
+    name = getattr(kind, "__qualname__", "Exception")
+    module = getattr(kind, "__module__", None)
+    if module in (None, "builtins", "__main__"):
+        return name
+    return "%s.%s" % (module, name)
+
+
+def _fail(error, _hook_fallback=sys.__excepthook__):
+    """Prints the traceback, as Python would, and reports the exception."""
+    trace = error.__traceback__
+    # Our own frames come first.
+    while trace is not None and trace.tb_frame.f_code.co_filename != _PROGRAM:
+        trace = trace.tb_next
+    error.__traceback__ = trace
+    try:
+        sys.excepthook(type(error), error, trace)
+    except BaseException:
+        _hook_fallback(type(error), error, trace)
+    try:
+        message = str(error)
+    except BaseException:
+        message = ""
+    _report(_classify(error), _line_of(error), _qualified(type(error)), message)
+
+
+def _exit_code(error):
+    """What the interpreter makes of `SystemExit`."""
+    code = error.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF
+    print(code, file=sys.stderr)
+    return 1
+
+
+def _flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BaseException:
+            pass
+
+
+def _finish(_shutdown=threading._shutdown, _atexit=atexit._run_exitfuncs, _flush=_flush):
+    """What the interpreter does before it ends: other threads, then `atexit`, then the streams."""
+    try:
+        _shutdown()
+        _atexit()
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    _flush()
+
+
+def _main_module():
+    main = types.ModuleType("__main__")
+    main.__dict__.update(__builtins__=builtins, __file__=_PROGRAM)
+    sys.modules["__main__"] = main
+    return main.__dict__
+
+
+def _decode(source):
+    """Source text, left in the line cache so that tracebacks show it."""
+    text = source.decode("utf-8")
+    lines = text.splitlines(True)
+    linecache.cache[_PROGRAM] = (len(text), None, lines, _PROGRAM)
+    return text
+
+
+def _run(flags, _exit=os._exit, _finish=_finish, _report=_report, _fail=_fail):
+    """One program, from its first line to the end of this process."""
+    namespace = _main_module()
+    sys.argv = [_PROGRAM, *_arguments()]
+    code = 0
+    try:
+        value = _execute(_decode(_part(0)), flags & _LAST_EXPRESSION, namespace)
+    except SystemExit as error:
+        code = _exit_code(error)
+        _finish()
+        _report(_SAID_EXIT)
+    except BaseException as error:
+        code = 1
+        _fail(error)
+        _finish()
+    else:
+        _finish()
+        _report(_SAID_OK, value=value)
+    _exit(code)
+
+
+def _arguments():
+    arguments = _part(1).split(b"\0")[:-1]
+    return [argument.decode("utf-8", "surrogateescape") for argument in arguments]
+
+
+def _session(flags, _exit=os._exit, _report=_report, _fail=_fail):
+    """A live interpreter: cell after cell in one namespace."""
+    namespace = _main_module()
+    sys.argv = [_PROGRAM, *_arguments()]
+    while True:
+        try:
+            value = _execute(_decode(_part(0)), flags & _LAST_EXPRESSION, namespace)
+        except SystemExit as error:
+            code = _exit_code(error)
+            _finish()
+            _report(_SAID_EXIT)
+            _exit(code)
+        except BaseException as error:
+            _fail(error)
+        else:
+            _report(_SAID_OK, value=value)
+        _flush()
+        while True:
+            try:
+                flags = _native.rocstar_next_cell()
+                break
+            except KeyboardInterrupt:
+                # An interrupt that came after the cell's own end.
+                continue
+
+
+_WARM = """
+import math, json, re, random, collections, itertools, functools, sys, time
+from fractions import Fraction
+def f(n):
+    return n if n < 2 else f(n - 1) + f(n - 2)
+print(f(5), [x * x for x in range(3)], {1: 2}, "%s %r" % (1, "a"), f"{3.14159:.2f}")
+try:
+    [][1]
+except IndexError as error:
+    pass
+print(Fraction(1, 3) + Fraction(1, 6), json.dumps({"a": [1, 2.5, None]}), re.findall(r"\\d+", "a1b22"))
+print(sorted(collections.Counter("hello").items()), list(itertools.permutations(range(3)))[:2])
+print(math.sqrt(2), math.gcd(12, 18), pow(3, 100, 7), sum(range(100)), len(str(2 ** 100)))
+1 + 1
+"""
+
+_WARM_SCIENCE = """
+import sympy, numpy as np
+x, y = sympy.symbols("x y")
+print(sympy.solve(x**2 - 5 * x + 6, x), sympy.solve([x + y - 3, x - y - 1], [x, y]))
+print(sympy.simplify(sympy.sin(x)**2 + sympy.cos(x)**2), sympy.expand((x + 1)**5), sympy.factor(x**4 - 1))
+print(sympy.integrate(x * sympy.exp(x), x), sympy.diff(sympy.sin(x) * x, x), sympy.limit(sympy.sin(x) / x, x, 0))
+print(sympy.factorint(360), sympy.isprime(97), sympy.Rational(1, 3).evalf(), sympy.Matrix([[1, 2], [3, 4]]).det())
+print(sympy.summation(x, (x, 1, 10)), sympy.sqrt(8), sympy.N(sympy.pi, 20), sympy.latex(x / 2))
+a = np.array([[2.0, 1.0], [1.0, 3.0]])
+print(np.linalg.solve(a, np.array([3.0, 5.0])), np.linalg.det(a), np.linalg.eigvals(a), np.dot(a, a))
+print(np.arange(6).reshape(2, 3).sum(axis=0), np.mean(a), np.linspace(0, 1, 3), np.random.rand(2).shape)
+"""
+
+_SCIENCE = (
+    "numpy",
+    "numpy.linalg",
+    "mpmath",
+    "sympy",
+    "scipy.linalg",
+    "scipy.optimize",
+    "scipy.integrate",
+    "scipy.special",
+    "scipy.stats",
+    "networkx",
+)
+
+
+def _warm():
+    programs = [_WARM]
+    if _kind == "scientific":
+        import importlib
+
+        for module in _SCIENCE:
+            try:
+                importlib.import_module(module)
+            except ImportError:
+                pass
+        if "sympy" in sys.modules and "numpy" in sys.modules:
+            programs += [_WARM_SCIENCE, _WARM_SCIENCE]
+    null = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    with contextlib.redirect_stdout(null), contextlib.redirect_stderr(null):
+        for program in programs * 2:
+            namespace = _main_module()
+            _execute(_decode(program.encode()), True, namespace)
+            namespace.clear()
+        for program in ("1 +", "def f():\n    raise ValueError('x')\nf()"):
+            try:
+                _execute(_decode(program.encode()), False, _main_module())
+            except Exception as error:
+                traceback.print_exception(error)
+    linecache.clearcache()
+
+
+def _reachable():
+    """Every object alive now."""
+    seen = {}
+    waiting = gc.get_objects()
+    while waiting:
+        found = []
+        for item in waiting:
+            if id(item) not in seen:
+                seen[id(item)] = None
+                found.append(item)
+        waiting = gc.get_referents(*found) if found else []
+        waiting = [item for item in waiting if id(item) not in seen]
+    return list(seen)
+
+
+def _make_immortal():
+    """Stops reference counting for all that is warm, so that reading it dirties no page.
+
+    CPython 3.12 and 3.13 skip objects that carry one fixed count; other versions keep it
+    elsewhere or have none.
+    """
+    if not (3, 12) <= sys.version_info[:2] <= (3, 13):
+        return
+    addresses = _reachable()
+    array = (ctypes.c_size_t * len(addresses))(*addresses)
+    _native.rocstar_immortalize(array, len(addresses), id(None))
+
+
+def _serve():
+    _warm()
+    os.environ.pop("GLIBC_TUNABLES", None)
+    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    sys.modules.pop("__main__", None)
+    gc.collect()
+    _make_immortal()
+    gc.freeze()
+    if _native.rocstar_settle() != 0:
+        sys.exit(1)
+    role = _native.rocstar_serve(_control_fd)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        # Every fork would draw the same numbers otherwise; `random` sees to itself.
+        numpy.random.seed()
+    flags = _native.rocstar_park()
+    (_session if role == 2 else _run)(flags)
+
+
+_serve()

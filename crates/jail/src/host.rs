@@ -1,0 +1,72 @@
+//! What this host lets the jail do, found once: privileges, control groups, the interpreter.
+
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::cgroup::Groups;
+use crate::view::{Interpreter, hex};
+use crate::zygote::Blueprint;
+use crate::{Config, Error, jail::system, seccomp};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) blueprint: Blueprint,
+    pub(crate) groups: Groups,
+    /// Programs run under user ids of their own; otherwise in user namespaces.
+    pub(crate) privileged: bool,
+    first_uid: u32,
+    /// Counts slots: names their groups and picks their user ids.
+    counter: AtomicU32,
+}
+
+/// Slots before a user id comes round again.
+const USER_IDS: u32 = 1_000_000;
+
+impl Host {
+    pub(crate) fn find(config: &Config) -> Result<Self, Error> {
+        let interpreter = Interpreter::probe(&config.python)?;
+        let filter = seccomp::compile().map_err(|error| {
+            system("compile the system call allow-list")(std::io::Error::other(error))
+        })?;
+        let privileged = is_privileged();
+        let mode = if privileged { "privileged" } else { "user" };
+        let text = format!("mode {mode}\nfilter\t{}\n{}", hex(&filter.program), interpreter.view());
+        Ok(Self {
+            blueprint: Blueprint { interpreter, config: text },
+            groups: Groups::find(),
+            privileged,
+            first_uid: config.first_uid,
+            counter: AtomicU32::new(0),
+        })
+    }
+
+    /// Whether the scientific packages are there.
+    pub(crate) fn has_science(&self) -> bool {
+        !self.blueprint.interpreter.packages.is_empty()
+    }
+
+    /// A number for a new slot, and the user id that its programs run under (0: the server's own,
+    /// in a user namespace).
+    pub(crate) fn next_slot(&self) -> (u32, u32) {
+        let number = self.counter.fetch_add(1, Ordering::Relaxed);
+        let uid = if self.privileged { self.first_uid + number % USER_IDS } else { 0 };
+        (number, uid)
+    }
+}
+
+/// Whether this process may make namespaces and change users itself, without a user namespace.
+fn is_privileged() -> bool {
+    const SETGID: u32 = 6;
+    const SETUID: u32 = 7;
+    const SETPCAP: u32 = 8;
+    const SYS_ADMIN: u32 = 21;
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let held = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+        .unwrap_or(0);
+    rustix::process::geteuid().is_root()
+        && [SETGID, SETUID, SETPCAP, SYS_ADMIN].iter().all(|bit| held & (1 << bit) != 0)
+}

@@ -1,0 +1,127 @@
+//! The slots of one kind, and the zygotes that they come from.
+//!
+//! Slots are made as they are needed and kept. The one that was used last and is ready again goes
+//! first: its memory is still in the caches. Invariant: at most `most` slots are alive; a slot
+//! that failed is thrown away, and a zygote that is gone is replaced before the next slot is made.
+
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::Error;
+use crate::host::Host;
+use crate::kind::Kind;
+use crate::request::ResolvedLimits;
+use crate::slot::Slot;
+use crate::wire::Spawn;
+use crate::zygote::Zygote;
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    host: Arc<Host>,
+    kind: Kind,
+    most: usize,
+    zygotes: Vec<Mutex<Zygote>>,
+    next_zygote: AtomicUsize,
+    slots: Mutex<Slots>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Slots {
+    /// Not in use; the most recently used last.
+    idle: Vec<Slot>,
+    /// Idle and in use.
+    alive: usize,
+}
+
+impl Pool {
+    pub(crate) fn start(
+        host: Arc<Host>,
+        kind: Kind,
+        zygotes: usize,
+        most: usize,
+    ) -> Result<Self, Error> {
+        let start = || Zygote::start(&host.blueprint, kind).map(Mutex::new);
+        let zygotes = (0..zygotes.max(1)).map(|_| start()).collect::<Result<Vec<_>, _>>()?;
+        let slots = Mutex::default();
+        let (next_zygote, freed) = (AtomicUsize::new(0), Condvar::new());
+        Ok(Self { host, kind, most: most.max(1), zygotes, next_zygote, slots, freed })
+    }
+
+    /// Runs `work` in a slot. The slot is thrown away if `work` fails.
+    pub(crate) fn with_slot<T>(
+        &self,
+        work: impl FnOnce(&mut Slot) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut slot = self.acquire()?;
+        let result = work(&mut slot);
+        let mut slots = self.lock();
+        let broken = if result.is_ok() {
+            slots.idle.push(slot);
+            None
+        } else {
+            slots.alive -= 1;
+            Some(slot)
+        };
+        drop(slots);
+        self.freed.notify_one();
+        drop(broken);
+        result
+    }
+
+    fn acquire(&self) -> io::Result<Slot> {
+        let mut slots = self.lock();
+        loop {
+            if let Some(index) = slots.idle.iter_mut().rposition(Slot::is_ready) {
+                return Ok(slots.idle.remove(index));
+            }
+            if !slots.idle.is_empty() {
+                // Not ready yet: the one that has had the longest time will be first.
+                return Ok(slots.idle.remove(0));
+            }
+            if slots.alive < self.most {
+                slots.alive += 1;
+                drop(slots);
+                return self.make_or_give_back();
+            }
+            slots = self.freed.wait(slots).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn make_or_give_back(&self) -> io::Result<Slot> {
+        let made = self.make(0, ResolvedLimits::default().tmp_bytes);
+        if made.is_err() {
+            self.lock().alive -= 1;
+            self.freed.notify_one();
+        }
+        made
+    }
+
+    /// A new slot; `session` 1 for a live session. Replaces its zygote if that is gone.
+    pub(crate) fn make(&self, session: u32, tmp_bytes: u64) -> io::Result<Slot> {
+        let index = self.next_zygote.fetch_add(1, Ordering::Relaxed) % self.zygotes.len();
+        let mut zygote = self.zygotes[index].lock().unwrap_or_else(PoisonError::into_inner);
+        let (number, uid) = self.host.next_slot();
+        let spawn = Spawn { uid, session, tmp_bytes };
+        let group = self.host.groups.slot(&format!("slot-{number}"))?;
+        Slot::spawn(&zygote, &spawn, group).or_else(|_| {
+            *zygote = Zygote::start(&self.host.blueprint, self.kind).map_err(io::Error::other)?;
+            let group = self.host.groups.slot(&format!("slot-{number}"))?;
+            Slot::spawn(&zygote, &spawn, group)
+        })
+    }
+
+    pub(crate) fn helper_pids(&self) -> Vec<u32> {
+        let zygote_pid =
+            |zygote: &Mutex<Zygote>| zygote.lock().unwrap_or_else(PoisonError::into_inner).pid();
+        let mut pids: Vec<u32> = self.zygotes.iter().map(zygote_pid).collect();
+        pids.extend(self.lock().idle.iter().map(|slot| slot.keeper));
+        pids
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        // The list is whole at every point where a thread could have died.
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
