@@ -152,7 +152,11 @@ fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
         return Err(("fork a child", fork_error));
     }
     let exit = watch(keeper, pid, sentinel)?;
-    child::send(keeper.socket, &exit.encode(), &[]);
+    if child::send(keeper.socket, &exit.encode(), &[]) < 0 {
+        // The jail is gone, and now so is all that ran here.
+        // SAFETY: ends this process.
+        unsafe { sys::_exit(0) };
+    }
     Ok(Ended::Reaped)
 }
 
