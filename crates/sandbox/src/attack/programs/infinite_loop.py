@@ -1,0 +1,3 @@
+tried("a loop without an end")
+while True:
+    pass

@@ -1,0 +1,5 @@
+pidfd = syscall("pidfd_open", os.getpid(), 0)
+refused("pidfd_getfd", lambda: syscall("pidfd_getfd", pidfd, 1, 0), errno.EPERM)
+refused("kcmp", lambda: syscall("kcmp", os.getpid(), 1, 0, 0, 0), errno.EPERM)
+refused("process_madvise", lambda: syscall("process_madvise", pidfd, 0, 0, 20, 0), errno.EPERM)
+refused("prlimit64 of process 1", lambda: syscall("prlimit64", 1, 7, 0, 0), errno.EPERM)

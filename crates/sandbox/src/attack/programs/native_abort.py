@@ -1,0 +1,2 @@
+tried("abort")
+os.abort()

@@ -1,0 +1,2 @@
+tried("reading address 0")
+ctypes.string_at(0)

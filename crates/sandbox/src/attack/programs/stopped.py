@@ -1,0 +1,3 @@
+tried("stopping itself")
+os.kill(os.getpid(), signal.SIGSTOP)
+signal.pause()

@@ -1,0 +1,1 @@
+held("leaves its standard input unread")
