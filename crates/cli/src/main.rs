@@ -1,3 +1,23 @@
-//! The one binary. It only wires the crates together.
+//! The one binary. It wires the crates together, reads configuration and speaks to the person.
+//!
+//! Data goes to standard output, everything else to standard error. Exit status: 0 all is well,
+//! 1 the work failed or found something bad, 2 wrong use.
 
-fn main() {}
+mod cli;
+mod commands;
+mod env_vars;
+mod failure;
+mod host;
+mod python;
+mod quantity;
+mod service;
+mod settings;
+mod terminal;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    failure::conclude(cli::Cli::parse().run())
+}

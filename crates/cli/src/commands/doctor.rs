@@ -1,0 +1,161 @@
+//! `rocstar doctor`: what this machine gives the code environment, with a fix for each lack.
+
+use clap::Args;
+use rocstar_jail::{Config, Effective, Jail};
+use serde::Serialize;
+
+use crate::failure::Finish;
+use crate::host::{self, Facts};
+use crate::python;
+use crate::settings::SettingsOptions;
+use crate::terminal::Terminal;
+
+/// Tell what this machine gives, and how to mend what it lacks
+///
+/// Starts a jail, tries each isolation layer and looks at the machine. Exit status 0 if every
+/// required layer holds, or else 1.
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingsOptions,
+}
+
+/// The result as `--json` prints it.
+#[derive(Debug, Serialize)]
+struct Examination {
+    /// Every required layer holds.
+    ready: bool,
+    layers: Vec<LayerRow>,
+    /// The interpreter that runs programs.
+    python: String,
+    python_version: String,
+    /// Scientific packages that it has, as `name version`.
+    packages: Vec<String>,
+    /// Other interpreters found, newest first.
+    interpreters: Vec<InterpreterRow>,
+    machine: Facts,
+}
+
+#[derive(Debug, Serialize)]
+struct LayerRow {
+    layer: &'static str,
+    required: bool,
+    holds: bool,
+    /// Where it does not: why, and what would change that.
+    lack: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct InterpreterRow {
+    path: String,
+    version: String,
+    /// Whether `rocstar sandbox setup` can build on it.
+    usable_for_setup: bool,
+}
+
+impl Doctor {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The interpreter does not start.
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
+        let settings = self.settings.resolve(|_| {})?;
+        let config = settings.service.jail;
+        let effective = examine(config.clone())?;
+        let layers: Vec<LayerRow> = effective
+            .layers
+            .into_iter()
+            .map(|state| LayerRow {
+                layer: state.layer.name(),
+                required: config.required.contains(&state.layer),
+                holds: state.holds,
+                lack: state.lack,
+            })
+            .collect();
+        let interpreters =
+            python::find_interpreters().into_iter().map(|interpreter| InterpreterRow {
+                path: interpreter.path.display().to_string(),
+                version: interpreter.version.to_string(),
+                usable_for_setup: interpreter.is_supported() && interpreter.can_build,
+            });
+        let examination = Examination {
+            ready: layers.iter().all(|row| row.holds || !row.required),
+            layers,
+            python: effective.python,
+            python_version: effective.python_version,
+            packages: effective.packages,
+            interpreters: interpreters.collect(),
+            machine: Facts::collect(),
+        };
+        if self.json {
+            terminal.json(&examination)?;
+        } else {
+            examination.print(terminal)?;
+        }
+        Ok(Finish::from_good(examination.ready))
+    }
+}
+
+/// Starts the smallest jail, whatever the host lacks, and asks what holds.
+fn examine(mut config: Config) -> anyhow::Result<Effective> {
+    config.allow_degraded = true;
+    config.zygotes = 1;
+    config.slots = 1;
+    config.sessions = 0;
+    Ok(Jail::start(config)?.effective().clone())
+}
+
+impl Examination {
+    fn print(&self, terminal: Terminal) -> anyhow::Result<()> {
+        let layers: Vec<Vec<String>> = self.layers.iter().map(LayerRow::cells).collect();
+        terminal.table(&["isolation layer", "required", "holds"], &layers, 3)?;
+        terminal.data(b"\n")?;
+        let mut machine =
+            vec![vec!["python".to_owned(), format!("{} at {}", self.python_version, self.python)]];
+        let packages = match self.packages.is_empty() {
+            true => "none: programs have the standard library only".to_owned(),
+            false => self.packages.join(", "),
+        };
+        machine.push(vec!["packages".to_owned(), packages]);
+        for row in &self.interpreters {
+            let use_for = if row.usable_for_setup { "" } else { " (not usable for `setup`)" };
+            machine.push(vec![
+                "other python".to_owned(),
+                format!("{} at {}{use_for}", row.version, row.path),
+            ]);
+        }
+        machine.extend(self.machine.rows());
+        terminal.table(&["this machine", ""], &machine, 2)?;
+        for hint in self.hints() {
+            terminal.note(format_args!("hint: {hint}"));
+        }
+        Ok(())
+    }
+
+    /// What to do about each lack.
+    fn hints(&self) -> Vec<String> {
+        let lacks = self.layers.iter().filter(|row| !row.holds);
+        let mut hints: Vec<String> = lacks
+            .map(|row| {
+                let lack = row.lack.as_deref().unwrap_or("the probe gave no reason");
+                format!("`{}`: {lack}", row.layer)
+            })
+            .collect();
+        if self.packages.is_empty() {
+            hints.push("`rocstar sandbox setup` adds numpy, sympy and others".to_owned());
+        }
+        hints.extend(host::hints(&self.machine));
+        hints
+    }
+}
+
+impl LayerRow {
+    fn cells(&self) -> Vec<String> {
+        let required = if self.required { "yes" } else { "no" };
+        let holds = if self.holds { "yes" } else { "NO" };
+        vec![self.layer.to_owned(), required.to_owned(), holds.to_owned()]
+    }
+}

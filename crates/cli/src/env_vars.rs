@@ -1,0 +1,16 @@
+//! Every environment variable that the command line reads, in one place.
+//!
+//! Those that stand for an option are read by the argument parser and shown in `--help`.
+
+/// Address that a service listens on: `--listen`.
+pub(crate) const LISTEN: &str = "ROCSTAR_LISTEN";
+/// Bearer token of a service, for the server and for clients: `--token`.
+pub(crate) const TOKEN: &str = "ROCSTAR_TOKEN";
+/// The Python that runs programs: `--python`.
+pub(crate) const PYTHON: &str = "ROCSTAR_PYTHON";
+/// Base of the cache directory, by the XDG rule; `~/.cache` where it is unset.
+pub(crate) const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
+/// The home directory.
+pub(crate) const HOME: &str = "HOME";
+/// Where pyenv keeps its interpreters; `~/.pyenv` where it is unset.
+pub(crate) const PYENV_ROOT: &str = "PYENV_ROOT";

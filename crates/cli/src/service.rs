@@ -1,0 +1,208 @@
+//! A code environment of this process's own: started, announced, served over HTTP, stopped.
+//!
+//! Invariant: the listener is bound before anything slow starts, an address that other machines
+//! reach needs a token unless that was waived, and a stop answers or counts every accepted call.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use rocstar_jail::Effective;
+use rocstar_sandbox::http;
+use rocstar_sandbox::{LocalSandbox, Sandbox as _, Stats};
+use serde::Serialize;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::{HintExt as _, WrongUse};
+use crate::settings::Settings;
+use crate::terminal::Terminal;
+
+/// Files that a busy service has open: a connection and a few pipes for each running call.
+const WANTED_OPEN_FILES: u64 = 65_536;
+
+/// What a started service says of itself; `serve --json` prints it as one line.
+#[derive(Debug, Serialize)]
+pub(crate) struct Announcement {
+    /// Where it listens.
+    pub(crate) url: String,
+    /// Its process id.
+    pub(crate) pid: u32,
+    /// The interpreter that runs programs.
+    pub(crate) python: String,
+    pub(crate) python_version: String,
+    pub(crate) packages: Vec<String>,
+    /// Names of the isolation layers that hold.
+    pub(crate) isolation: Vec<String>,
+    pub(crate) degraded: bool,
+}
+
+/// Starts the service's code environment on the calling thread. It has to be the main thread: the
+/// kernel ties "ends with its parent" to the *thread* that started a process.
+///
+/// # Errors
+/// The interpreter does not start, or a required isolation layer is missing.
+pub(crate) fn start(
+    runtime: &Runtime,
+    settings: &Settings,
+    terminal: Terminal,
+) -> anyhow::Result<Arc<LocalSandbox>> {
+    raise_open_files();
+    let _context = runtime.enter();
+    let bar = terminal.spinner("warming the interpreters");
+    let started = LocalSandbox::start(settings.service.clone());
+    bar.finish_and_clear();
+    Ok(Arc::new(started?))
+}
+
+/// Notes which Python runs the programs and what isolates them.
+pub(crate) fn note_effective(effective: &Effective, terminal: Terminal) {
+    terminal.note(format_args!("python:    {} at {}", effective.python_version, effective.python));
+    terminal.note(format_args!("packages:  {}", packages(effective)));
+    terminal.note(format_args!("isolation: {}", effective.held().join(", ")));
+    if effective.degraded {
+        terminal.note("DEGRADED:  a required isolation layer is missing; see `rocstar doctor`");
+    }
+}
+
+fn packages(effective: &Effective) -> String {
+    if effective.packages.is_empty() {
+        "the standard library only; `rocstar sandbox setup` adds numpy, sympy and others".to_owned()
+    } else {
+        effective.packages.join(", ")
+    }
+}
+
+/// A runtime for a service, with the default number of threads: one a core.
+///
+/// # Errors
+/// The system gives no threads.
+pub(crate) fn runtime() -> anyhow::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no async runtime")
+}
+
+/// Binds the address and serves until SIGINT or SIGTERM. `announce` is called when requests are
+/// answered.
+///
+/// # Errors
+/// The address is refused or taken, or the code environment does not start.
+pub(crate) fn serve(
+    settings: &Settings,
+    terminal: Terminal,
+    announce: impl FnOnce(&Announcement) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let runtime = runtime()?;
+    let listener = runtime.block_on(bind(settings))?;
+    let address = listener.local_addr()?;
+    let sandbox = start(&runtime, settings, terminal)?;
+    let finished = runtime.block_on(async {
+        let effective = sandbox.effective().await?;
+        note_effective(&effective, terminal);
+        announce(&Announcement {
+            url: format!("http://{address}"),
+            pid: std::process::id(),
+            isolation: effective.held(),
+            python: effective.python,
+            python_version: effective.python_version,
+            packages: effective.packages,
+            degraded: effective.degraded,
+        })?;
+        until_stopped(listener, &sandbox, settings, terminal).await
+    });
+    // A second signal leaves threads inside running calls: the process does not wait for them.
+    runtime.shutdown_background();
+    finished
+}
+
+async fn until_stopped(
+    listener: TcpListener,
+    sandbox: &Arc<LocalSandbox>,
+    settings: &Settings,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    let stop = CancellationToken::new();
+    let server = http::serve(listener, Arc::clone(sandbox), settings.http.clone(), stop.clone());
+    let grace = Duration::from_millis(settings.shutdown_grace_ms);
+    let (mut interrupt, mut terminate) =
+        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let told_to_stop = async {
+        either(&mut interrupt, &mut terminate).await;
+        terminal.note(format_args!(
+            "stopping: running calls have up to {} s; a second signal stops at once",
+            grace.as_secs_f64()
+        ));
+        stop.cancel();
+        let stats = tokio::select! {
+            stats = sandbox.shutdown(grace) => Some(stats),
+            () = either(&mut interrupt, &mut terminate) => None,
+        };
+        stats.ok_or(StoppedAtOnce)
+    };
+    // Both run to their end: the server answers what is open while the calls finish.
+    let served = async { server.await.context("the HTTP server failed") };
+    tokio::pin!(served);
+    let stats: Stats = tokio::select! {
+        result = &mut served => return result,
+        stats = told_to_stop => stats?,
+    };
+    served.await?;
+    terminal.note(format_args!(
+        "stopped: {} calls accepted, {} answered, {} cancelled",
+        stats.accepted, stats.answered, stats.cancelled
+    ));
+    Ok(())
+}
+
+/// The person did not want to wait.
+#[derive(Debug, thiserror::Error)]
+#[error("stopped at once; running calls were ended")]
+struct StoppedAtOnce;
+
+async fn either(left: &mut Signal, right: &mut Signal) {
+    tokio::select! {
+        _ = left.recv() => {}
+        _ = right.recv() => {}
+    }
+}
+
+async fn bind(settings: &Settings) -> anyhow::Result<TcpListener> {
+    let listen = settings.listen.as_str();
+    let addresses: Vec<SocketAddr> = tokio::net::lookup_host(listen)
+        .await
+        .map_err(|error| WrongUse::error(format!("{error}")))
+        .hint("write `HOST:PORT`, such as `127.0.0.1:8088`")
+        .with_context(|| format!("can't listen on `{listen}`"))?
+        .collect();
+    let public = addresses.iter().find(|address| !address.ip().is_loopback());
+    if let Some(address) = public
+        && settings.http.token.is_none()
+        && !settings.allow_public_without_token
+    {
+        return Err(WrongUse::error(format!(
+            "other machines can reach {address}, and no token is set"
+        )))
+        .hint(
+            "set one with `ROCSTAR_TOKEN` or `--token`; or serve everybody who reaches the port \
+               with `--allow-public-without-token`",
+        );
+    }
+    TcpListener::bind(addresses.as_slice())
+        .await
+        .with_context(|| format!("can't listen on `{listen}`"))
+}
+
+/// Lifts the soft limit on open files towards what a busy service needs, as far as the hard one
+/// lets it.
+fn raise_open_files() {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let wanted = limit.maximum.map_or(WANTED_OPEN_FILES, |hard| hard.min(WANTED_OPEN_FILES));
+    if limit.current.is_some_and(|soft| soft < wanted) {
+        let raised = rustix::process::Rlimit { current: Some(wanted), maximum: limit.maximum };
+        // Raising a soft limit to at most the hard one is always allowed; and if it failed, the
+        // service would meet the old limit and say so in the calls that it affects.
+        let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, raised);
+    }
+}

@@ -1,0 +1,48 @@
+//! Runs the binary cut off from the machine's settings, and shows everything it said.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// A folder of its own for one test, and the binary in it.
+pub(crate) struct Harness {
+    folder: tempfile::TempDir,
+}
+
+impl Harness {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// Where the binary runs; also its home.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The binary with arguments, not yet started.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocstar"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("HOME", self.path());
+        command
+    }
+
+    /// Runs it and shows exit status, standard output and standard error as one text.
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        show(&self.command(arguments).output().unwrap())
+    }
+}
+
+/// The text that snapshots hold.
+pub(crate) fn show(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    format!(
+        "exit status: {}\n--- stdout\n{}--- stderr\n{}",
+        output.status.code().unwrap(),
+        text(&output.stdout),
+        text(&output.stderr)
+    )
+}

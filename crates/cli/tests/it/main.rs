@@ -1,0 +1,7 @@
+//! The built binary, driven as a person drives it: in an empty folder, with an empty environment.
+
+#![cfg(test)]
+
+mod harness;
+mod settings;
+mod texts;
