@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::sys::{
     MADV_HUGEPAGE, MADV_NOHUGEPAGE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, PROT_READ,
-    PROT_WRITE, PyObject_SetArenaAllocator, c_void, madvise, mmap, munmap,
+    PROT_WRITE, c_void, madvise, mmap, munmap,
 };
+use crate::python::PyObject_SetArenaAllocator;
 
 const HUGE: usize = 2 << 20;
 /// Room for what a zygote may allocate while it warms. Only touched pages cost memory.

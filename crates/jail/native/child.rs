@@ -122,13 +122,9 @@ impl Run {
         unsafe { std::slice::from_raw_parts(self.body, self.body_bytes) }
     }
 
-    /// See [`crate::rocstar_request`].
-    pub(crate) fn part(&self, which: c_int) -> &[u8] {
-        match (RequestBody::decode(self.body()), which) {
-            (Some(body), 0) => body.program,
-            (Some(body), _) => body.arguments,
-            (None, _) => &[],
-        }
+    /// The request's program and its NUL-ended arguments.
+    pub(crate) fn texts(&self) -> (&[u8], &[u8]) {
+        RequestBody::decode(self.body()).map_or((&[], &[]), |body| (body.program, body.arguments))
     }
 
     fn word(&self, offset: usize, value: u32) {
@@ -136,7 +132,7 @@ impl Run {
         unsafe { self.page.add(offset).cast::<u32>().write_volatile(value) };
     }
 
-    /// See [`crate::rocstar_report`].
+    /// See `report` in `python.rs`.
     pub(crate) fn report(&self, said: &Said<'_>) {
         // SAFETY: a plain system call.
         if unsafe { sys::getpid() } != self.pid || self.page.is_null() {
@@ -151,7 +147,7 @@ impl Run {
     }
 }
 
-/// See [`crate::rocstar_park`].
+/// See `park` in `python.rs`.
 pub(crate) fn park(state: &mut State) -> c_int {
     if let Err((what, error)) = isolate(state) {
         send_failure(state.run.socket, what, error);
@@ -161,7 +157,7 @@ pub(crate) fn park(state: &mut State) -> c_int {
     wait_for_request(state, true)
 }
 
-/// See [`crate::rocstar_next_cell`].
+/// See `next_cell` in `python.rs`.
 pub(crate) fn next_cell(state: &mut State) -> c_int {
     let done = [wire::CELL_DONE];
     // SAFETY: valid buffers; our own descriptor. A failure shows as a closed channel below.

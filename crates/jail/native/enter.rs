@@ -11,6 +11,7 @@ use std::io::Read as _;
 use std::os::fd::FromRawFd as _;
 use std::path::Path;
 
+use crate::python::{PyOS_AfterFork_Child, PyOS_AfterFork_Parent, PyOS_BeforeFork};
 use crate::sys::{self, check, errno};
 use crate::{Failure, State, child};
 
@@ -18,7 +19,7 @@ use crate::{Failure, State, child};
 /// may be the source of a bind mount.
 const STAGING: [&str; 4] = ["/sys", "/mnt", "/srv", "/media"];
 
-/// See [`crate::rocstar_enter`].
+/// See `enter` in `python.rs`.
 pub(crate) fn enter(state: &mut State, control: c_int) -> Result<(), Failure> {
     let mut descriptors = [-1];
     child::receive(control, &mut [0; 8], &mut descriptors);
@@ -71,16 +72,17 @@ pub(crate) fn map_ids(inside: &str, uid: u32, gid: u32) -> Result<(), Failure> {
 fn become_first_process() -> Result<(), Failure> {
     // SAFETY: single-threaded; the interpreter's own fork hooks are called around it.
     unsafe {
-        sys::PyOS_BeforeFork();
+        PyOS_BeforeFork();
         let pid = sys::fork();
         if pid == 0 {
-            sys::PyOS_AfterFork_Child();
+            PyOS_AfterFork_Child();
             sys::prctl(sys::PR_SET_PDEATHSIG, sys::SIGKILL);
             return Ok(());
         }
         if pid < 0 {
-            sys::PyOS_AfterFork_Parent();
-            return Err(("fork the zygote into its namespace", errno()));
+            let error = errno();
+            PyOS_AfterFork_Parent();
+            return Err(("fork the zygote into its namespace", error));
         }
         // Hold nothing open that others wait on.
         sys::syscall(sys::CLOSE_RANGE, 0_u32, u32::MAX, 0_u32);
@@ -182,7 +184,7 @@ fn change_root(staging: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// See [`crate::rocstar_settle`].
+/// See `settle` in `python.rs`.
 pub(crate) fn settle(state: &State) -> Result<(), Failure> {
     let limits = [
         (sys::RLIMIT_CORE, 0),

@@ -19,7 +19,7 @@ use crate::{Failure, State, say};
 
 const SENTINEL_STACK: usize = 16 << 10;
 
-/// See [`crate::rocstar_serve`].
+/// See `serve` in `python.rs`.
 pub(crate) fn serve(state: &mut State, control: c_int) -> c_int {
     child::send(control, &[wire::HELLO], &[]);
     loop {
@@ -34,16 +34,13 @@ pub(crate) fn serve(state: &mut State, control: c_int) -> c_int {
         }
         let spawn = usize::try_from(length).ok().and_then(|length| bytes.get(..length));
         let Some(spawn) = spawn.and_then(Spawn::decode) else { continue };
-        // SAFETY: single-threaded; the interpreter's own hooks are called around the fork.
+        // SAFETY: single-threaded. `serve` in `python.rs` sees to the interpreter.
         unsafe {
-            sys::PyOS_BeforeFork();
             let pid = sys::fork();
             if pid == 0 {
-                sys::PyOS_AfterFork_Child();
                 sys::close(control);
                 return keep(state, &spawn, descriptors[0], descriptors[1]);
             }
-            sys::PyOS_AfterFork_Parent();
             if pid < 0 {
                 say("fork a keeper", errno());
             }
@@ -130,20 +127,13 @@ fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
     let (parts, jail_ends) = Parts::create()?;
     enter_new_pid_namespace()?;
     let sentinel = start_sentinel(keeper)?;
-    // SAFETY: single-threaded; the interpreter's own hooks are called around the fork.
-    let pid = unsafe {
-        sys::PyOS_BeforeFork();
-        sys::fork()
-    };
+    // SAFETY: single-threaded. `serve` in `python.rs` sees to the interpreter.
+    let pid = unsafe { sys::fork() };
     if pid == 0 {
-        // SAFETY: as above, in the child.
-        unsafe { sys::PyOS_AfterFork_Child() };
         state.run.begin(&keeper.spawn, keeper.socket, keeper.page, &parts, &jail_ends);
         return Ok(Ended::InChild(1 + c_int::from(keeper.spawn.session != 0)));
     }
     let fork_error = errno();
-    // SAFETY: as above, in the parent.
-    unsafe { sys::PyOS_AfterFork_Parent() };
     parts.close();
     jail_ends.close();
     leave_pid_namespace(state)?;

@@ -281,12 +281,6 @@ unsafe extern "C" {
     pub(crate) fn sigprocmask(how: c_int, new: *const [u64; 16], old: *mut [u64; 16]) -> c_int;
     pub(crate) fn raise(signal: c_int) -> c_int;
     pub(crate) fn _exit(status: c_int) -> !;
-
-    // CPython's own, resolved from the interpreter that loads this library.
-    pub(crate) fn PyOS_BeforeFork();
-    pub(crate) fn PyOS_AfterFork_Parent();
-    pub(crate) fn PyOS_AfterFork_Child();
-    pub(crate) fn PyObject_SetArenaAllocator(allocator: *const c_void);
 }
 pub(crate) const SIG_SETMASK: c_int = 2;
 

@@ -13,42 +13,23 @@ import sys
 
 
 def _begin():
-    import ctypes
     import os
+    from importlib.machinery import ExtensionFileLoader, ModuleSpec
+    from importlib.util import module_from_spec
 
-    kind = sys.argv[1]
     control_fd = os.dup(0)
-    native = ctypes.PyDLL("/proc/self/fd/1")
+    path = "/proc/self/fd/1"
+    loader = ExtensionFileLoader("rocstar_zygote", path)
+    native = module_from_spec(ModuleSpec("rocstar_zygote", loader, origin=path))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
     os.close(null)
-    native.rocstar_request.restype = ctypes.c_void_p
-    native.rocstar_request.argtypes = [ctypes.c_int, ctypes.POINTER(ctypes.c_size_t)]
-    native.rocstar_report.restype = None
-    native.rocstar_report.argtypes = [
-        ctypes.c_int,
-        ctypes.c_uint32,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-        ctypes.c_char_p,
-        ctypes.c_size_t,
-    ]
-    native.rocstar_immortalize.restype = None
-    native.rocstar_immortalize.argtypes = [
-        ctypes.c_void_p,
-        ctypes.c_size_t,
-        ctypes.c_void_p,
-    ]
-    if native.rocstar_enter(control_fd) != 0:
-        sys.exit(1)
-    native.rocstar_arenas()
-    return ctypes, native, control_fd, kind
+    native.enter(control_fd)
+    return native, control_fd, sys.argv[1]
 
 
-ctypes, _native, _control_fd, _kind = _begin()
+_native, _control_fd, _kind = _begin()
 
 import ast
 import atexit
@@ -102,15 +83,7 @@ _MAX_MESSAGE = 1000
 _MAX_VALUE = 60000
 
 
-def _report(
-    kind,
-    line=0,
-    name="",
-    message="",
-    value=None,
-    _native=_native,
-    _len=len,
-):
+def _report(kind, line=0, name="", message="", value=None, _report=_native.report, _len=len):
     name = name.encode("utf-8", "backslashreplace")[:_MAX_MESSAGE]
     message = message[:_MAX_MESSAGE].encode("utf-8", "backslashreplace")
     if value is not None:
@@ -118,23 +91,7 @@ def _report(
         if _len(value) > _MAX_VALUE:
             cut = _len(value) - _MAX_VALUE
             value = value[:_MAX_VALUE] + b"[\xe2\x80\xa6 %d bytes cut \xe2\x80\xa6]" % cut
-    _native.rocstar_report(
-        kind,
-        line,
-        name,
-        _len(name),
-        message,
-        _len(message),
-        value,
-        0 if value is None else _len(value),
-    )
-
-
-def _part(which):
-    """The program (0) or the NUL-ended arguments (1) of the request, as bytes."""
-    length = ctypes.c_size_t()
-    address = _native.rocstar_request(which, ctypes.byref(length))
-    return ctypes.string_at(address, length.value) if length.value else b""
+    _report(kind, line, name, message, value)
 
 
 def _split_last_expression(source):
@@ -269,13 +226,14 @@ def _decode(source):
     return text
 
 
-def _run(flags, _exit=os._exit, _finish=_finish, _report=_report, _fail=_fail):
+def _run(request, _exit=os._exit, _finish=_finish, _report=_report, _fail=_fail):
     """One program, from its first line to the end of this process."""
+    flags, program, arguments = request
     namespace = _main_module()
-    sys.argv = [_PROGRAM, *_arguments()]
+    sys.argv = [_PROGRAM, *_split(arguments)]
     code = 0
     try:
-        value = _execute(_decode(_part(0)), flags & _LAST_EXPRESSION, namespace)
+        value = _execute(_decode(program), flags & _LAST_EXPRESSION, namespace)
     except SystemExit as error:
         code = _exit_code(error)
         _finish()
@@ -290,18 +248,19 @@ def _run(flags, _exit=os._exit, _finish=_finish, _report=_report, _fail=_fail):
     _exit(code)
 
 
-def _arguments():
-    arguments = _part(1).split(b"\0")[:-1]
+def _split(arguments):
+    arguments = arguments.split(b"\0")[:-1]
     return [argument.decode("utf-8", "surrogateescape") for argument in arguments]
 
 
-def _session(flags, _exit=os._exit, _report=_report, _fail=_fail):
+def _session(request, _exit=os._exit, _report=_report, _fail=_fail, _next=_native.next_cell):
     """A live interpreter: cell after cell in one namespace."""
     namespace = _main_module()
-    sys.argv = [_PROGRAM, *_arguments()]
+    sys.argv = [_PROGRAM, *_split(request[2])]
     while True:
+        flags, program, _ = request
         try:
-            value = _execute(_decode(_part(0)), flags & _LAST_EXPRESSION, namespace)
+            value = _execute(_decode(program), flags & _LAST_EXPRESSION, namespace)
         except SystemExit as error:
             code = _exit_code(error)
             _finish()
@@ -314,7 +273,7 @@ def _session(flags, _exit=os._exit, _report=_report, _fail=_fail):
         _flush()
         while True:
             try:
-                flags = _native.rocstar_next_cell()
+                request = _next()
                 break
             except KeyboardInterrupt:
                 # An interrupt that came after the cell's own end.
@@ -395,14 +354,10 @@ def _reachable():
     seen = {}
     waiting = gc.get_objects()
     while waiting:
-        found = []
-        for item in waiting:
-            if id(item) not in seen:
-                seen[id(item)] = None
-                found.append(item)
-        waiting = gc.get_referents(*found) if found else []
-        waiting = [item for item in waiting if id(item) not in seen]
-    return list(seen)
+        found = {id(item): item for item in waiting if id(item) not in seen}
+        seen.update(found)
+        waiting = gc.get_referents(*found.values())
+    return list(seen.values())
 
 
 def _make_immortal():
@@ -413,28 +368,26 @@ def _make_immortal():
     """
     if not (3, 12) <= sys.version_info[:2] <= (3, 13):
         return
-    addresses = _reachable()
-    array = (ctypes.c_size_t * len(addresses))(*addresses)
-    _native.rocstar_immortalize(array, len(addresses), id(None))
+    _native.make_immortal(_reachable())
 
 
 def _serve():
     _warm()
-    os.environ.pop("GLIBC_TUNABLES", None)
+    for name in ("GLIBC_TUNABLES", "LD_BIND_NOW"):
+        os.environ.pop(name, None)
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
     sys.modules.pop("__main__", None)
     gc.collect()
     _make_immortal()
     gc.freeze()
-    if _native.rocstar_settle() != 0:
-        sys.exit(1)
-    role = _native.rocstar_serve(_control_fd)
+    _native.settle()
+    role = _native.serve(_control_fd)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
         # Every fork would draw the same numbers otherwise; `random` sees to itself.
         numpy.random.seed()
-    flags = _native.rocstar_park()
-    (_session if role == 2 else _run)(flags)
+    request = _native.park()
+    (_session if role == 2 else _run)(request)
 
 
 _serve()

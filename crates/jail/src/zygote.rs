@@ -112,7 +112,7 @@ impl Drop for Zygote {
 }
 
 /// All that a program finds in its environment.
-const ENVIRONMENT: [(&str, &str); 13] = [
+const ENVIRONMENT: [(&str, &str); 14] = [
     ("PATH", "/usr/bin:/bin"),
     ("HOME", "/tmp"),
     ("TMPDIR", "/tmp"),
@@ -127,7 +127,9 @@ const ENVIRONMENT: [(&str, &str); 13] = [
     ("MKL_NUM_THREADS", "1"),
     ("MPLBACKEND", "Agg"),
     ("MPLCONFIGDIR", "/tmp"),
-    // glibc's heap on huge pages; taken out again before programs run.
+    // These two are taken out again before programs run: all symbols bound at the start (binding
+    // one later dirties pages in each child), and glibc's heap on huge pages.
+    ("LD_BIND_NOW", "1"),
     ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
 ];
 
