@@ -78,13 +78,14 @@ async fn attempt(sandbox: &dyn Sandbox, layers: &[LayerState], attack: &Attack) 
     if let Some(lack) = optional_lack(layers, attack.by) {
         return row(Verdict::Skipped(format!("this host lacks it: {lack}")));
     }
-    let client = ClientId::new("attack");
+    // Each attack is a client of its own: what one of them hogs must not hold up the others.
+    let client = ClientId::new(attack.id);
     let verdict = match &attack.plan {
         Plan::Steps(steps) => in_turn(sandbox, &client, steps).await,
         Plan::Together { copies, attempt } => together(sandbox, &client, *copies, attempt).await,
         Plan::Session(cells) => in_session(sandbox, &client, cells).await,
     };
-    row(match still_answers(sandbox, &client).await {
+    row(match still_answers(sandbox).await {
         Ok(()) => verdict,
         Err(why) => Verdict::Broken(format!("the service no longer answers: {why}")),
     })
@@ -183,9 +184,9 @@ fn request(attempt: &Try) -> Request {
 }
 
 /// A plain call, as anyone else would make it.
-async fn still_answers(sandbox: &dyn Sandbox, client: &ClientId) -> Result<(), String> {
+async fn still_answers(sandbox: &dyn Sandbox) -> Result<(), String> {
     let plain = Request::new("print(6 * 7)");
-    match sandbox.execute(client, plain, Schedule::default()).await {
+    match sandbox.execute(&ClientId::new("bystander"), plain, Schedule::default()).await {
         Ok(report) if report.outcome.is_success() && report.stdout.text == "42\n" => Ok(()),
         Ok(report) => Err(format!("{:?}, {:?}", report.outcome, report.stdout.text)),
         Err(error) => Err(error.to_string()),

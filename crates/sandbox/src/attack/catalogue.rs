@@ -2,6 +2,8 @@
 //!
 //! A flat table on purpose: a reader goes through it from top to bottom.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rocstar_jail::{Layer, Limits, Outcome, Report};
 
 use super::evidence::{Expected, describe};
@@ -56,6 +58,8 @@ const SMALL: Limits = Limits {
 };
 const ONE_SECOND: Limits = Limits { wall_ms: Some(1_000), ..SMALL };
 const HALF_A_CPU_SECOND: Limits = Limits { cpu_ms: Some(500), ..SMALL };
+/// The address space of threads counts as memory; here their number is to be the limit.
+const FIVE_THREADS: Limits = Limits { processes: Some(6), memory_bytes: Some(512 << 20), ..SMALL };
 const ROOM_FOR_BIG_FILES: Limits = Limits { tmp_bytes: Some(64 << 20), ..SMALL };
 
 const fn run(program: &'static str, expected: Expected) -> Try {
@@ -228,7 +232,7 @@ pub(super) const ATTACKS: &[Attack] = &[
         ONE_SECOND,
         Ends(&["timeout", "process_limit", "exit"])
     ),
-    attack!(thread_bomb, "start threads until refused", "limits.processes", Held),
+    attack!(thread_bomb, "start threads until refused", "limits.processes", FIVE_THREADS, Held),
     attack!(
         memory_hog,
         "write to ever more memory",
@@ -372,12 +376,14 @@ fn only_plain_files_fetched(report: &Report) -> Result<String, String> {
 }
 
 fn bytes_kept(report: &Report) -> Result<String, String> {
-    let seen = (report.stdout.total_bytes, report.stdout.cut_bytes, report.stderr.total_bytes);
-    let flagged = report.stdout.base64.is_some() && report.stderr.base64.is_some();
-    if seen == (256, 0, 8) && flagged && report.outcome == Outcome::Ok {
-        Ok("all 256 values came back, marked as not UTF-8".to_owned())
+    let decode = |encoded: &Option<String>| STANDARD.decode(encoded.as_deref()?).ok();
+    let kept = [decode(&report.stdout.base64), decode(&report.stderr.base64)];
+    let all_bytes: Vec<u8> = (0..=255).collect();
+    let not_text = b"\xff\xfe\x00\xc3\x28\xed\xa0\x80".to_vec();
+    if kept == [Some(all_bytes), Some(not_text)] && report.outcome == Outcome::Ok {
+        Ok("every byte came back, marked as not UTF-8".to_owned())
     } else {
-        Err(format!("{}, {seen:?}, {:?}", describe(report), report.stdout))
+        Err(format!("{}, {:?}, {:?}", describe(report), report.stdout, report.stderr))
     }
 }
 

@@ -1,11 +1,38 @@
+"""Secrets lie in /etc, in homes and in the state of services. A home may be there as the way to
+the interpreter, if that is installed in one, and then it holds nothing else."""
 for path in [
-    "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh", "/root", "/home", "/var/log",
-    "/var/lib", "/run/secrets", "/boot", "/proc/1/root/etc/shadow", "/tmp/../etc/shadow",
+    "/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/ssh", "/etc/ssl/private", "/var/log",
+    "/var/lib", "/var/spool", "/run/secrets", "/boot", "/tmp/../etc/shadow",
 ]:
-    refused(path, lambda path=path: os.stat(path), errno.ENOENT, errno.EACCES)
-try:
-    read("/etc/shadow")
-except FileNotFoundError:
-    held("/etc/shadow is not in the file tree at all")
-else:
-    broken("/etc/shadow is there")
+    refused(path, lambda: os.stat(path), errno.ENOENT)
+refused("/proc/1/root", lambda: os.stat("/proc/1/root/etc/shadow"), errno.EACCES, errno.ENOENT)
+PYTHON = {os.path.realpath(it) for it in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
+PYTHON |= {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))}
+
+
+def leads_to_python(path):
+    return any(it == path or it.startswith(path + "/") for it in PYTHON)
+
+
+for home in ("/root", "/home", "/srv", "/opt", "/mnt", "/media", "/var", "/work"):
+    folders = [home]
+    while folders:
+        folder = folders.pop()
+        if folder in PYTHON:
+            continue
+        try:
+            entries = os.listdir(folder)
+        except FileNotFoundError:
+            held(f"{folder} is not there")
+            continue
+        except PermissionError:
+            held(f"{folder} can't be listed")
+            continue
+        for path in (f"{folder}/{entry}" for entry in entries):
+            if leads_to_python(path):
+                folders.append(path)
+            elif os.path.realpath(path) == "/tmp":
+                held(f"{path} is the private directory")
+            else:
+                broken(f"{path} is there")
+        held(f"{folder} holds nothing but the way to Python")
