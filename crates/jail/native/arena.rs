@@ -8,16 +8,25 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::python::PyObject_SetArenaAllocator;
 use crate::sys::{
     MADV_HUGEPAGE, MADV_NOHUGEPAGE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_PRIVATE, PROT_READ,
     PROT_WRITE, c_void, madvise, mmap, munmap,
 };
-use crate::python::PyObject_SetArenaAllocator;
 
 const HUGE: usize = 2 << 20;
 /// Room for what a zygote may allocate while it warms. Only touched pages cost memory.
 const REGION: usize = 1 << 30;
 
+const PAGE: usize = 4096;
+const MADV_COLLAPSE: std::ffi::c_int = 25;
+
+unsafe extern "C" {
+    fn sbrk(increment: isize) -> *mut c_void;
+}
+
+/// Where the C library's heap begins. 0: not known.
+static HEAP_START: AtomicUsize = AtomicUsize::new(0);
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 static END: AtomicUsize = AtomicUsize::new(0);
 
@@ -34,6 +43,7 @@ struct ArenaAllocator {
 /// # Safety
 /// The interpreter is initialised and this is its only thread.
 pub(crate) unsafe fn install() {
+    HEAP_START.store(heap_start().unwrap_or(0), Ordering::Relaxed);
     // SAFETY: a fresh private mapping; its address is checked before use.
     unsafe {
         let region = mmap(
@@ -56,8 +66,17 @@ pub(crate) unsafe fn install() {
     }
 }
 
-/// From now on, memory comes from ordinary pages.
+/// Start of the C library's heap; needs `/proc`, so it is asked before the view changes.
+fn heap_start() -> Option<usize> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let heap = maps.lines().find(|line| line.ends_with("[heap]"))?;
+    usize::from_str_radix(heap.split('-').next()?, 16).ok()
+}
+
+/// From now on, memory comes from ordinary pages. What the C library's heap holds by now is
+/// gathered on huge pages as far as it goes.
 pub(crate) fn settle() {
+    gather_heap();
     let end = END.load(Ordering::Relaxed);
     let start = NEXT.load(Ordering::Relaxed).next_multiple_of(HUGE);
     if start < end {
@@ -70,6 +89,22 @@ pub(crate) fn settle() {
     END.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
+fn gather_heap() {
+    let heap_start = HEAP_START.load(Ordering::Relaxed);
+    // SAFETY: only asks where the heap ends.
+    let heap_end = unsafe { sbrk(0) } as usize & !(PAGE - 1);
+    let (start, end) = (heap_start.next_multiple_of(HUGE), heap_end & !(HUGE - 1));
+    if heap_start == 0 || start >= end {
+        return;
+    }
+    // SAFETY: the range is this process's heap. Both calls are advice: where the kernel doesn't
+    // know the second one (before Linux 6.1), the heap stays as it is.
+    unsafe {
+        madvise(heap_start as *mut c_void, heap_end - heap_start, MADV_HUGEPAGE);
+        madvise(start as *mut c_void, end - start, MADV_COLLAPSE);
+    }
+}
+
 extern "C" fn allocate(_: *mut c_void, size: usize) -> *mut c_void {
     let start = NEXT.load(Ordering::Relaxed);
     if start + size <= END.load(Ordering::Relaxed) {
@@ -78,14 +113,7 @@ extern "C" fn allocate(_: *mut c_void, size: usize) -> *mut c_void {
     }
     // SAFETY: a fresh private mapping.
     let fresh = unsafe {
-        mmap(
-            std::ptr::null_mut(),
-            size,
-            PROT_READ | PROT_WRITE,
-            MAP_PRIVATE | MAP_ANONYMOUS,
-            -1,
-            0,
-        )
+        mmap(std::ptr::null_mut(), size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
     };
     if fresh as isize == -1 { std::ptr::null_mut() } else { fresh }
 }

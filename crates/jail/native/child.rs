@@ -244,8 +244,7 @@ fn become_nobody(state: &State) -> Result<(), Failure> {
             // Version 3 of the capability interface: two words of each set, all empty.
             let head: [u32; 2] = [0x2008_0522, 0];
             let empty = [0_u32; 6];
-            let result =
-                sys::syscall(sys::number::CAPSET, head.as_ptr(), empty.as_ptr());
+            let result = sys::syscall(sys::number::CAPSET, head.as_ptr(), empty.as_ptr());
             check("drop capabilities", result)?;
         }
         // After the change of user, which clears it: the program ends with its keeper.
@@ -487,8 +486,7 @@ pub(crate) fn send(socket: c_int, bytes: &[u8], descriptors: &[c_int]) -> isize 
 /// Receives one message and its descriptors (missing ones stay -1).
 pub(crate) fn receive(socket: c_int, bytes: &mut [u8], descriptors: &mut [c_int]) -> isize {
     let mut part = sys::iovec { base: bytes.as_mut_ptr().cast(), length: bytes.len() };
-    let mut rights =
-        sys::Rights { length: 0, level: 0, kind: 0, descriptors: [-1; 8] };
+    let mut rights = sys::Rights { length: 0, level: 0, kind: 0, descriptors: [-1; 8] };
     let mut message = sys::msghdr {
         name: std::ptr::null_mut(),
         name_length: 0,

@@ -32,8 +32,7 @@ pub(crate) fn enter(state: &mut State, control: c_int) -> Result<(), Failure> {
 
     state.privileged = text.lines().any(|line| line == "mode privileged");
     let own = c"/proc/self/ns/pid";
-    let mut flags =
-        sys::CLONE_NEWNS | sys::CLONE_NEWNET | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
+    let mut flags = sys::CLONE_NEWNS | sys::CLONE_NEWNET | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
     if state.privileged {
         // SAFETY: a valid path.
         let fd = unsafe { sys::open(own.as_ptr(), sys::O_RDONLY | sys::O_CLOEXEC) };
@@ -246,13 +245,7 @@ pub(crate) fn mount(
     let pointer = |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |t| t.as_ptr());
     // SAFETY: every pointer is null or a string that lives past the call.
     let result = unsafe {
-        sys::mount(
-            pointer(&source),
-            target_text.as_ptr(),
-            pointer(&kind),
-            flags,
-            pointer(&options),
-        )
+        sys::mount(pointer(&source), target_text.as_ptr(), pointer(&kind), flags, pointer(&options))
     };
     check("mount", result).map(|_| ()).inspect_err(|_| {
         let line = format!("rocstar: mount on {target} (flags {flags:#x})\n");

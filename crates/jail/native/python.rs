@@ -142,9 +142,8 @@ unsafe extern "C" fn enter(_: *mut PyObject, control: *mut PyObject) -> *mut PyO
     // reference to the state is alive.
     unsafe {
         let control = PyLong_AsLong(control) as c_int;
-        let result = enter::enter(state(), control);
         arena::install();
-        none_or_error(result)
+        none_or_error(enter::enter(state(), control))
     }
 }
 
@@ -213,9 +212,8 @@ unsafe fn request(flags: c_int) -> *mut PyObject {
     // they are copied.
     unsafe {
         let (program, arguments) = state().run.texts();
-        let bytes = |part: &[u8]| {
-            PyBytes_FromStringAndSize(part.as_ptr().cast(), part.len().cast_signed())
-        };
+        let bytes =
+            |part: &[u8]| PyBytes_FromStringAndSize(part.as_ptr().cast(), part.len().cast_signed());
         let tuple = PyTuple_New(3);
         PyTuple_SetItem(tuple, 0, PyLong_FromLong(flags.into()));
         PyTuple_SetItem(tuple, 1, bytes(program));
@@ -251,7 +249,8 @@ unsafe fn bytes_of<'a>(object: *mut PyObject) -> &'a [u8] {
     // SAFETY: a live object, kept alive by the caller's argument tuple; a wrong type sets the
     // interpreter's error, which the caller looks at.
     unsafe {
-        if object.is_null() || PyBytes_AsStringAndSize(object, &raw mut bytes, &raw mut length) < 0 {
+        if object.is_null() || PyBytes_AsStringAndSize(object, &raw mut bytes, &raw mut length) < 0
+        {
             return &[];
         }
         std::slice::from_raw_parts(bytes.cast(), length.cast_unsigned())

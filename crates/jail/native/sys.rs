@@ -226,8 +226,12 @@ unsafe extern "C" {
         flags: c_int,
         argument: *mut c_void,
     ) -> c_int;
-    pub(crate) fn wait4(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage)
-    -> pid_t;
+    pub(crate) fn wait4(
+        pid: pid_t,
+        status: *mut c_int,
+        options: c_int,
+        usage: *mut rusage,
+    ) -> pid_t;
     pub(crate) fn kill(pid: pid_t, signal: c_int) -> c_int;
     pub(crate) fn getpid() -> pid_t;
     pub(crate) fn getuid() -> u32;
@@ -253,8 +257,12 @@ unsafe extern "C" {
     pub(crate) fn dup2(from: c_int, to: c_int) -> c_int;
     pub(crate) fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
     pub(crate) fn pipe2(ends: *mut c_int, flags: c_int) -> c_int;
-    pub(crate) fn socketpair(family: c_int, kind: c_int, protocol: c_int, ends: *mut c_int)
-    -> c_int;
+    pub(crate) fn socketpair(
+        family: c_int,
+        kind: c_int,
+        protocol: c_int,
+        ends: *mut c_int,
+    ) -> c_int;
     pub(crate) fn memfd_create(name: *const c_char, flags: u32) -> c_int;
     pub(crate) fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> isize;
     pub(crate) fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> isize;
@@ -272,11 +280,8 @@ unsafe extern "C" {
     pub(crate) fn setrlimit(resource: c_int, limit: *const rlimit) -> c_int;
     pub(crate) fn setpriority(which: c_int, who: u32, priority: c_int) -> c_int;
     pub(crate) fn prctl(option: c_int, ...) -> c_int;
-    pub(crate) fn sigaction(
-        signal: c_int,
-        new: *const sigaction_t,
-        old: *mut sigaction_t,
-    ) -> c_int;
+    pub(crate) fn sigaction(signal: c_int, new: *const sigaction_t, old: *mut sigaction_t)
+    -> c_int;
     pub(crate) fn sigfillset(set: *mut [u64; 16]) -> c_int;
     pub(crate) fn sigprocmask(how: c_int, new: *const [u64; 16], old: *mut [u64; 16]) -> c_int;
     pub(crate) fn raise(signal: c_int) -> c_int;

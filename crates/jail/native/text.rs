@@ -14,7 +14,6 @@ const HUGE: usize = 2 << 20;
 const PAGE: usize = 4096;
 
 const PT_LOAD: u32 = 1;
-const PF_X: u32 = 1;
 const PF_W: u32 = 2;
 
 #[repr(C)]
@@ -50,8 +49,8 @@ const PROT_EXEC: c_int = 4;
 const MREMAP_MAYMOVE: c_int = 1;
 const MREMAP_FIXED: c_int = 2;
 
-/// A stretch of read-only text: start, length, protection.
-type Stretch = (usize, usize, c_int);
+/// A stretch of text and constants: start, length.
+type Stretch = (usize, usize);
 
 /// Does it for everything that is loaded now.
 pub(crate) fn make_anonymous() {
@@ -59,17 +58,13 @@ pub(crate) fn make_anonymous() {
     // SAFETY: the callback gets the vector, which outlives the call. Nothing is moved while the
     // list of loaded objects is walked.
     unsafe { dl_iterate_phdr(collect, (&raw mut stretches).cast()) };
-    for (start, length, protection) in stretches {
+    for (start, length) in stretches {
         // SAFETY: the stretch is mapped, read-only, and page-aligned; nothing writes to it.
-        unsafe { replace(start, length, protection) };
+        unsafe { replace(start, length) };
     }
 }
 
-unsafe extern "C" fn collect(
-    object: *const LoadedObject,
-    _: usize,
-    context: *mut c_void,
-) -> c_int {
+unsafe extern "C" fn collect(object: *const LoadedObject, _: usize, context: *mut c_void) -> c_int {
     // SAFETY: glibc passes a valid description; the context is the caller's vector.
     let (object, stretches) = unsafe { (&*object, &mut *context.cast::<Vec<Stretch>>()) };
     // SAFETY: glibc's names are valid strings; the headers are an array of the given length.
@@ -84,30 +79,40 @@ unsafe extern "C" fn collect(
     }
     let base_name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     // The executable itself has an empty name.
-    let whole = ["libpython", "libc.so", "libm.so", "ld-linux"]
-        .iter()
-        .any(|prefix| base_name.starts_with(prefix.as_bytes()))
-        || name.is_empty();
+    let whole = name.is_empty()
+        || ["libpython", "libc.so"].iter().any(|prefix| base_name.starts_with(prefix.as_bytes()));
+    let mut previous: Option<Stretch> = None;
     for header in headers {
         if header.kind != PT_LOAD || header.flags & PF_W != 0 {
             continue;
         }
         let start = (object.base + header.address as usize) & !(PAGE - 1);
-        let end = (object.base + (header.address + header.memory_bytes) as usize)
-            .next_multiple_of(PAGE);
-        let (start, end) =
-            if whole { (start, end) } else { (start.next_multiple_of(HUGE), end & !(HUGE - 1)) };
-        let execute = if header.flags & PF_X != 0 { PROT_EXEC } else { 0 };
-        if start < end {
-            stretches.push((start, end - start, sys::PROT_READ | execute));
+        let end =
+            (object.base + (header.address + header.memory_bytes) as usize).next_multiple_of(PAGE);
+        match &mut previous {
+            // Constants next to code become executable like it: one mapping can lie on huge pages,
+            // three small ones can't, and a program may map executable memory as it likes anyway.
+            Some((from, length)) if *from + *length == start => *length = end - *from,
+            _ => stretches.extend(previous.replace((start, end - start)).and_then(cut(whole))),
         }
     }
+    stretches.extend(previous.and_then(cut(whole)));
     0
+}
+
+/// The part of a stretch that is worth moving.
+fn cut(whole: bool) -> impl Fn(Stretch) -> Option<Stretch> {
+    move |(start, length)| {
+        let end = start + length;
+        let (start, end) =
+            if whole { (start, end) } else { (start.next_multiple_of(HUGE), end & !(HUGE - 1)) };
+        (start < end).then_some((start, end.wrapping_sub(start)))
+    }
 }
 
 /// # Safety
 /// The stretch is mapped and readable, and nobody writes to it.
-unsafe fn replace(start: usize, length: usize, protection: c_int) {
+unsafe fn replace(start: usize, length: usize) {
     // SAFETY: the copy is made in fresh memory and then moved over the original in one step; its
     // bytes are the same, so even code that runs from it does not notice.
     unsafe {
@@ -127,7 +132,7 @@ unsafe fn replace(start: usize, length: usize, protection: c_int) {
         let copy = (fresh as usize).next_multiple_of(HUGE) + start % HUGE;
         madvise(copy as *mut c_void, length, sys::MADV_HUGEPAGE);
         std::ptr::copy_nonoverlapping(start as *const u8, copy as *mut u8, length);
-        let moved = mprotect(copy as *mut c_void, length, protection) == 0
+        let moved = mprotect(copy as *mut c_void, length, sys::PROT_READ | PROT_EXEC) == 0
             && mremap(
                 copy as *mut c_void,
                 length,
