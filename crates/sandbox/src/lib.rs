@@ -7,6 +7,7 @@ mod api;
 mod intake;
 mod judge;
 mod local;
+pub mod mcp;
 mod runner;
 mod scheduler;
 mod session;
