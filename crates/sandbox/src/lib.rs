@@ -4,6 +4,9 @@
 //! this process's jail, an HTTP client talks to another server.
 
 mod api;
+pub mod attack;
+mod client;
+pub mod http;
 mod intake;
 mod judge;
 mod local;
@@ -18,6 +21,7 @@ pub use api::{
     Batch, CaseResult, ClientId, Error, JudgeCase, JudgeRequest, Judgement, MAX_BATCH_CALLS,
     Reports, Result, Sandbox, Schedule, SessionId, SessionOptions, Verdict,
 };
+pub use client::HttpClient;
 pub use local::{LocalSandbox, ServiceConfig};
 pub use rocstar_jail as jail;
 pub use stats::{HISTOGRAM_BOUNDS_US, Histogram, Refused, SessionStats, Stats};

@@ -1,0 +1,76 @@
+//! Set-up of the HTTP server.
+//!
+//! Invariant: every bound of the server is a named field here; the token is never printed.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::code_judge::CodeJudgeConfig;
+use super::sandbox_fusion::SandboxFusionConfig;
+
+/// Set-up of the HTTP server.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpConfig {
+    /// Bearer token that every request but `/health` and `/ready` must carry. `None`: open to all
+    /// who reach the port. Never written out.
+    #[serde(skip_serializing)]
+    pub token: Option<String>,
+    /// Largest body of a single call, session cell or `run_code`, in bytes.
+    pub call_body_bytes: usize,
+    /// Largest body of a batch, a judgement or a submission, in bytes.
+    pub batch_body_bytes: usize,
+    /// Bytes of request bodies held at once, over all connections; more is answered 429.
+    pub held_body_bytes: usize,
+    /// Time for a body to arrive, in milliseconds.
+    pub body_ms: u64,
+    /// Bytes of finished reports that an ordered batch answer keeps in memory while an earlier
+    /// call still runs; what is more waits in a temporary file.
+    pub held_report_bytes: usize,
+    /// The routes of code-judge.
+    pub code_judge: CodeJudgeConfig,
+    /// The routes of SandboxFusion.
+    pub sandbox_fusion: SandboxFusionConfig,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            token: None,
+            call_body_bytes: 16 << 20,
+            batch_body_bytes: 256 << 20,
+            held_body_bytes: 384 << 20,
+            body_ms: 60_000,
+            held_report_bytes: 32 << 20,
+            code_judge: CodeJudgeConfig::default(),
+            sandbox_fusion: SandboxFusionConfig::default(),
+        }
+    }
+}
+
+impl fmt::Debug for HttpConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            token,
+            call_body_bytes,
+            batch_body_bytes,
+            held_body_bytes,
+            body_ms,
+            held_report_bytes,
+            code_judge,
+            sandbox_fusion,
+        } = self;
+        formatter
+            .debug_struct("HttpConfig")
+            .field("token", &token.as_ref().map(|_| "…"))
+            .field("call_body_bytes", call_body_bytes)
+            .field("batch_body_bytes", batch_body_bytes)
+            .field("held_body_bytes", held_body_bytes)
+            .field("body_ms", body_ms)
+            .field("held_report_bytes", held_report_bytes)
+            .field("code_judge", code_judge)
+            .field("sandbox_fusion", sandbox_fusion)
+            .finish()
+    }
+}

@@ -1,0 +1,263 @@
+//! What `/metrics` says: the sandbox's own count of calls, and the HTTP layer's.
+//!
+//! One table, [`Snapshot::encode`], holds every name and its meaning; `docs/metrics.md` is made from
+//! it. Invariant: a scrape shows one moment, so `accepted = answered + cancelled + queued + running`
+//! holds in it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, text,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::exemplar::Exemplar;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Registry;
+
+use super::App;
+use super::error::{Code, HttpError};
+use crate::stats::{HISTOGRAM_BOUNDS_US, Histogram, Stats};
+
+/// Counters of the HTTP layer. Cloning shares them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Metrics {
+    responses: Family<Answered, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    route: String,
+    status: u16,
+}
+
+/// Counts each response by its route and status.
+pub(super) async fn count(
+    State(app): State<Arc<App>>,
+    path: Option<MatchedPath>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let response = next.run(request).await;
+    // Only routes that exist are labels: a scanner must not fill the registry.
+    let route = path.as_ref().map_or("other", MatchedPath::as_str).to_owned();
+    let answered = Answered { route, status: response.status().as_u16() };
+    app.metrics.responses.get_or_create(&answered).inc();
+    response
+}
+
+impl Metrics {
+    /// Everything, as OpenMetrics text.
+    pub(super) fn render(&self, stats: &Stats, body_bytes: usize) -> Result<String, HttpError> {
+        let mut registry = Registry::with_prefix("rocstar_sandbox");
+        registry.register_collector(Box::new(Snapshot { stats: stats.clone(), body_bytes }));
+        registry.register(
+            "http_responses",
+            "HTTP responses, by `route` and `status`",
+            self.responses.clone(),
+        );
+        let mut rendered = String::new();
+        match text::encode(&mut rendered, &registry) {
+            Ok(()) => Ok(rendered),
+            Err(fmt::Error) => Err(HttpError::new(Code::Internal, "the metrics did not encode")),
+        }
+    }
+}
+
+/// The counts of one moment.
+#[derive(Debug)]
+struct Snapshot {
+    stats: Stats,
+    body_bytes: usize,
+}
+
+impl Collector for Snapshot {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Self { stats, body_bytes } = self;
+        let Stats { refused, sessions, .. } = stats;
+        let mut table = Table(encoder);
+        table.counter("calls_accepted", "Calls taken into the queue", stats.accepted)?;
+        table.counter("calls_answered", "Calls whose caller got an answer", stats.answered)?;
+        table.counter("calls_cancelled", "Calls given up before an answer", stats.cancelled)?;
+        table.gauge("calls_queued", "Calls waiting now", stats.queued)?;
+        table.gauge("calls_running", "Calls running now", stats.running)?;
+        table.gauge("queued_bytes", "Programs and input of waiting calls", stats.queued_bytes)?;
+        table.gauge("turns", "Running calls that hold a turn at full priority", stats.turns)?;
+        table.gauge("clients", "Clients with a waiting or running call", stats.clients)?;
+        table.counters(
+            "calls_refused",
+            "Requests not accepted, by `reason`",
+            "reason",
+            [
+                ("full", refused.full),
+                ("invalid", refused.invalid),
+                ("shutting_down", refused.shutting_down),
+            ],
+        )?;
+        table.counters(
+            "outcomes",
+            "Calls that ran, by `outcome`",
+            "outcome",
+            stats.outcomes.iter().map(|(name, &count)| (name.as_str(), count)),
+        )?;
+        table.counter(
+            "calls_deadline_passed",
+            "Calls answered without a run, since their time to start was over",
+            stats.deadline_passed,
+        )?;
+        table.counter(
+            "calls_shared",
+            "Calls of a batch that took the report of an identical one",
+            stats.shared,
+        )?;
+        table.histogram(
+            "queue_wait_seconds",
+            "Time from a call's acceptance to its start",
+            &stats.queue_wait,
+        )?;
+        table.histogram("run_seconds", "Time that a call ran", &stats.run_time)?;
+        table.gauge("sessions_open", "Sessions alive now", sessions.open)?;
+        table.counter("sessions_opened", "Sessions opened, forks included", sessions.opened)?;
+        table.counter("sessions_forked", "Sessions branched from another", sessions.forked)?;
+        table.counters(
+            "sessions_ended",
+            "Sessions ended, by `cause`",
+            "cause",
+            [
+                ("closed", sessions.closed),
+                ("idle", sessions.idle),
+                ("lifetime", sessions.lifetime),
+                ("died", sessions.died),
+                ("shut_down", sessions.shut_down),
+            ],
+        )?;
+        table.gauge(
+            "http_body_bytes",
+            "Bytes of request bodies being read or parsed",
+            *body_bytes as u64,
+        )
+    }
+}
+
+/// What the histograms here don't have.
+type Exemplars = HashMap<usize, Exemplar<[(&'static str, &'static str); 0], f64>>;
+
+/// Writes metrics one by one.
+struct Table<'a>(DescriptorEncoder<'a>);
+
+impl Table<'_> {
+    fn describe<'s>(
+        &'s mut self,
+        name: &'s str,
+        help: &'s str,
+        kind: MetricType,
+    ) -> Result<MetricEncoder<'s>, fmt::Error> {
+        self.0.encode_descriptor(name, help, None, kind)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        ConstCounter::new(value).encode(self.describe(name, help, MetricType::Counter)?)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
+        // The format's gauges are signed.
+        let value = i64::try_from(value).unwrap_or(i64::MAX);
+        ConstGauge::new(value).encode(self.describe(name, help, MetricType::Gauge)?)
+    }
+
+    fn counters<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (&'a str, u64)>,
+    ) -> fmt::Result {
+        let mut encoder = self.describe(name, help, MetricType::Counter)?;
+        for (value, count) in values {
+            ConstCounter::new(count).encode(encoder.encode_family(&[(label, value)])?)?;
+        }
+        Ok(())
+    }
+
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
+        let bounds_s = HISTOGRAM_BOUNDS_US.iter().map(|&bound_us| bound_us as f64 / 1e6);
+        let buckets: Vec<(f64, u64)> =
+            bounds_s.chain([f64::INFINITY]).zip(histogram.counts).collect();
+        self.describe(name, help, MetricType::Histogram)?.encode_histogram(
+            histogram.sum_us as f64 / 1e6,
+            histogram.count(),
+            &buckets,
+            None::<&Exemplars>,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// `docs/metrics.md`, made from what a scrape says of itself.
+    fn document() -> String {
+        let metrics = Metrics::default();
+        metrics.responses.get_or_create(&Answered { route: "/run".into(), status: 200 }).inc();
+        let rendered = metrics.render(&Stats::default(), 0).unwrap();
+        let mut document = String::from(
+            "# Metrics of `rocstar sandbox serve`\n\n`GET /metrics` answers them as OpenMetrics \
+             text, which Prometheus reads. In every scrape `calls_accepted = calls_answered + \
+             calls_cancelled + calls_queued + calls_running`.\n\n| name | type | meaning |\n\
+             |---|---|---|\n",
+        );
+        let mut help = "";
+        for line in rendered.lines() {
+            if let Some(rest) = line.strip_prefix("# HELP ") {
+                help = rest.split_once(' ').unwrap().1.trim_end_matches('.');
+            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').unwrap();
+                let suffix = if kind == "counter" { "_total" } else { "" };
+                document.push_str(&format!("| `{name}{suffix}` | {kind} | {help} |\n"));
+            }
+        }
+        document
+    }
+
+    #[test]
+    fn each_metric_is_documented() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+        if std::env::var_os("ROCSTAR_REFRESH").is_some() {
+            std::fs::write(path, document()).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(
+            committed,
+            document(),
+            "refresh docs/metrics.md: ROCSTAR_REFRESH=1 cargo test -p rocstar-sandbox metrics"
+        );
+    }
+
+    #[test]
+    fn a_histogram_counts_everything_once() {
+        let mut stats = Stats::default();
+        stats.run_time.counts[0] = 2;
+        stats.run_time.counts[HISTOGRAM_BOUNDS_US.len()] = 3;
+        stats.run_time.sum_us = 1_500_000;
+        let text = Metrics::default().render(&stats, 0).unwrap();
+        for line in [
+            "rocstar_sandbox_run_seconds_sum 1.5",
+            "rocstar_sandbox_run_seconds_count 5",
+            "rocstar_sandbox_run_seconds_bucket{le=\"0.00025\"} 2",
+            "rocstar_sandbox_run_seconds_bucket{le=\"600.0\"} 2",
+            "rocstar_sandbox_run_seconds_bucket{le=\"+Inf\"} 5",
+        ] {
+            assert!(text.contains(line), "{line} is missing in:\n{text}");
+        }
+    }
+}

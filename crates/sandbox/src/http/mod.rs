@@ -1,0 +1,155 @@
+//! The code environment on one HTTP port: the native API, the routes of two peers, operations.
+//!
+//! | routes | file |
+//! |---|---|
+//! | `/v1/execute`, `/v1/sessions`, `/v1/judge`, … | `native.rs` |
+//! | `/run`, `/judge` and their batches, `/status`, `/ping`: code-judge | `code_judge.rs` |
+//! | `/run_code`, `/run_jupyter`, `/submit`, `/v1/ping`: SandboxFusion | `sandbox_fusion/` |
+//! | `/health`, `/ready`, `/metrics` | `operations.rs` |
+//! | `/mcp` | the crate's `mcp` module |
+//!
+//! Invariant: a handler lives only as long as its connection, so a client that goes away drops its
+//! future and thereby frees its work; nothing here is spawned apart from parsing large bodies.
+
+mod body;
+mod code_judge;
+mod config;
+mod error;
+mod guard;
+mod metrics;
+mod native;
+mod openapi;
+mod operations;
+#[doc(hidden)]
+pub mod parse;
+mod pydantic;
+mod sandbox_fusion;
+mod stream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{Method, Uri};
+use axum::serve::ListenerExt as _;
+use axum::{Router, middleware};
+use rocstar_jail::ResolvedLimits;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+pub use code_judge::CodeJudgeConfig;
+pub use config::HttpConfig;
+pub(crate) use error::Envelope;
+#[doc(hidden)]
+pub use error::{Code, HttpError};
+pub(crate) use guard::CLIENT_HEADER;
+pub(crate) use native::{NDJSON, Opened};
+pub use sandbox_fusion::SandboxFusionConfig;
+
+use crate::{LocalSandbox, Sandbox};
+use body::{Budget, Limit};
+use metrics::Metrics;
+
+/// What every handler sees.
+#[derive(Debug)]
+struct App {
+    local: Arc<LocalSandbox>,
+    config: HttpConfig,
+    budget: Arc<Budget>,
+    metrics: Metrics,
+    stop: CancellationToken,
+}
+
+impl App {
+    fn sandbox(&self) -> &dyn Sandbox {
+        self.local.as_ref()
+    }
+
+    /// The most that a request may ask for.
+    fn maximum_limits(&self) -> &ResolvedLimits {
+        &self.local.config().jail.maximum_limits
+    }
+
+    /// Reads the body of a single call.
+    async fn read_call<T, E>(&self, body: Body, parse: Parser<T, E>) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<HttpError> + Send + 'static,
+    {
+        self.read(body, self.config.call_body_bytes, parse).await
+    }
+
+    /// Reads the body of many calls.
+    async fn read_batch<T, E>(&self, body: Body, parse: Parser<T, E>) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<HttpError> + Send + 'static,
+    {
+        self.read(body, self.config.batch_body_bytes, parse).await
+    }
+
+    async fn read<T, E>(&self, body: Body, bytes: usize, parse: Parser<T, E>) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<HttpError> + Send + 'static,
+    {
+        let time = Duration::from_millis(self.config.body_ms);
+        body::read(body, Limit { bytes, time }, &self.budget, parse).await
+    }
+}
+
+/// A pure function from a body's bytes.
+type Parser<T, E> = fn(&[u8]) -> Result<T, E>;
+
+/// Serves until `stop` is cancelled and the requests that are open by then are answered.
+///
+/// Shutting the sandbox down is the caller's: its `shutdown` bounds how long the open requests take.
+///
+/// # Errors
+/// The listener failed.
+pub async fn serve(
+    listener: TcpListener,
+    sandbox: Arc<LocalSandbox>,
+    config: HttpConfig,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let app = Arc::new(App {
+        budget: Budget::new(config.held_body_bytes),
+        metrics: Metrics::default(),
+        stop: stop.clone(),
+        local: sandbox,
+        config,
+    });
+    // Answers are small and wanted at once: Nagle's algorithm would hold them back for an
+    // acknowledgement. A socket that refuses the option still works.
+    let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
+    let service = router(app).into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+fn router(app: Arc<App>) -> Router {
+    let guarded = Router::new()
+        .merge(native::routes())
+        .merge(code_judge::routes())
+        .merge(sandbox_fusion::routes())
+        .merge(operations::guarded_routes())
+        .with_state(Arc::clone(&app))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::require_token));
+    Router::new()
+        .merge(operations::open_routes())
+        .with_state(Arc::clone(&app))
+        .merge(guarded)
+        .layer(middleware::from_fn_with_state(app, metrics::count))
+}
+
+async fn no_route(uri: Uri) -> HttpError {
+    HttpError::new(Code::NotFound, format!("there is no route `{}`", uri.path()))
+        .hint("`GET /v1/openapi.json` lists the native API")
+}
+
+async fn no_method(method: Method, uri: Uri) -> HttpError {
+    HttpError::new(Code::MethodNotAllowed, format!("`{}` does not take {method}", uri.path()))
+}
