@@ -186,6 +186,8 @@ fn isolate(state: &mut State) -> Result<(), Failure> {
     // SAFETY: plain system calls.
     unsafe {
         sys::setsid();
+        // The zygote's is off; without it, this process's own files in /proc belong to root.
+        sys::prctl(sys::PR_SET_DUMPABLE, 1);
         let flags = sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
         check("new mount, ipc and uts namespaces", sys::unshare(flags))?;
     }
@@ -235,9 +237,9 @@ fn become_nobody(state: &State) -> Result<(), Failure> {
             check("setresgid", sys::syscall(sys::number::SETRESGID, id, id, id))?;
             // Leaving user 0 also empties the permitted and effective capability sets.
             check("setresuid", sys::syscall(sys::number::SETRESUID, id, id, id))?;
+            // The change of user switched it off again.
             sys::prctl(sys::PR_SET_DUMPABLE, 1);
         } else {
-            sys::prctl(sys::PR_SET_DUMPABLE, 1);
             check("new user namespace", sys::unshare(sys::CLONE_NEWUSER))?;
             map_ids("65534", 0, 0)?;
             drop_bounding_set()?;
