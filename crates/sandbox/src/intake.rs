@@ -15,6 +15,9 @@ use crate::{Batch, MAX_BATCH_CALLS};
 /// Requests of more bytes than this are checked on a thread that may block.
 pub(crate) const INLINE_BYTES: usize = 256 << 10;
 
+/// What a call costs to check beside its text, as bytes of text that cost the same.
+pub(crate) const CALL_BYTES: usize = 256;
+
 /// The rules of one service.
 #[derive(Debug)]
 pub(crate) struct Intake {

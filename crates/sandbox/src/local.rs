@@ -15,7 +15,7 @@ use futures::stream::StreamExt as _;
 use rocstar_jail::{Config, Effective, InvalidRequest, Jail, Report, Request};
 use serde::{Deserialize, Serialize};
 
-use crate::intake::{INLINE_BYTES, Intake, size_bytes};
+use crate::intake::{CALL_BYTES, INLINE_BYTES, Intake, size_bytes};
 use crate::runner::Runner;
 use crate::scheduler::Bounds;
 use crate::session::Sessions;
@@ -181,7 +181,7 @@ impl LocalSandbox {
         batch: Batch,
         schedule: Schedule,
     ) -> Result<Reports> {
-        let bytes = batch.calls.iter().map(size_bytes).sum();
+        let bytes = batch.calls.iter().map(|call| CALL_BYTES + size_bytes(call)).sum();
         let prepared = self.checked(bytes, move |intake| intake.batch(batch)).await?;
         let answers = self.runner.submit(&client, prepared.plan, prepared.source, &schedule)?;
         let mut copies = prepared.copies;

@@ -153,3 +153,27 @@ impl<T: Clone> Client<T> {
             .collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Client, Head, Lane, Member, Waiting};
+    use crate::ClientId;
+
+    #[test]
+    fn a_turn_is_charged_in_advance_and_then_for_what_it_took() {
+        let mut client = Client::new(ClientId::new("a"), 0, 0);
+        let members = vec![Member { index: 0, bytes: 0 }; 2].into_iter();
+        let waiting = Waiting { payload: (), members, arrived_us: 0, deadline_us: None };
+        client.lanes[Lane::Bare as usize].ready.insert(1, waiting);
+        let take = |client: &mut Client<()>| match client.take_head(Lane::Bare, 2, 100) {
+            Some(Head::Call { turn, .. }) => turn,
+            Some(Head::Expired(_)) | None => panic!("no call"),
+        };
+        let (first, second) = (take(&mut client), take(&mut client));
+        assert_eq!((client.served_us, client.turns), (2_000, 2));
+        client.end_turn(first, 9_100);
+        assert_eq!((client.served_us, client.usual_cost_us), (10_000, 2_000));
+        client.end_turn(second, 100);
+        assert_eq!((client.served_us, client.turns), (9_000, 0));
+    }
+}

@@ -395,3 +395,18 @@ fn a_client_that_was_away_has_saved_nothing_up() {
     let first: Vec<_> = (0..6).map(|_| run_one(&mut scheduler)).collect();
     assert_eq!(first.iter().filter(|&&client| client == "new").count(), 3, "{first:?}");
 }
+
+#[test]
+fn the_client_that_was_served_least_goes_first_whatever_its_lane() {
+    let mut scheduler = Scheduler::new(ROOMY);
+    admit_calls(&mut scheduler, "busy", 10);
+    for _ in 0..3 {
+        let (_, run) = start(&mut scheduler).unwrap();
+        scheduler.finish(run, End::Answered, 1_000);
+    }
+    let plan = Plan::single(Lane::Session, 1);
+    scheduler.admit(&ClientId::new("cell"), plan, &"cell", None, 0).unwrap();
+    // It has just come, so it starts level with the other one, which then has to wait.
+    let order: Vec<_> = (0..2).map(|_| start(&mut scheduler).unwrap().0).collect();
+    assert_eq!(order, ["cell", "busy"]);
+}
