@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rocstar_jail::Effective;
 use rocstar_sandbox::http;
-use rocstar_sandbox::{LocalSandbox, Sandbox as _, Stats};
+use rocstar_sandbox::{LocalSandbox, Sandbox as _};
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -139,16 +139,11 @@ async fn until_stopped(
             stats = sandbox.shutdown(grace) => Some(stats),
             () = either(&mut interrupt, &mut terminate) => None,
         };
-        stats.ok_or(StoppedAtOnce)
+        stats.ok_or_else(|| StoppedAtOnce.into())
     };
-    // Both run to their end: the server answers what is open while the calls finish.
     let served = async { server.await.context("the HTTP server failed") };
-    tokio::pin!(served);
-    let stats: Stats = tokio::select! {
-        result = &mut served => return result,
-        stats = told_to_stop => stats?,
-    };
-    served.await?;
+    // Both run to their end: the server answers what is open while the calls finish.
+    let ((), stats) = tokio::try_join!(served, told_to_stop)?;
     terminal.note(format_args!(
         "stopped: {} calls accepted, {} answered, {} cancelled",
         stats.accepted, stats.answered, stats.cancelled

@@ -190,8 +190,13 @@ async fn measure(
     let finished = run_load(load, target, &bar).await;
     let client_after = usage::own_cpu_ms();
     let server_after = tree.as_ref().and_then(ProcessTree::cpu_ms);
+    // Behind infinite loops the server's CPU time is theirs.
+    let countable = load.case != Case::Loop;
     let used = Used {
-        cpu_ms: server_after.zip(server_before).map(|(after, before)| after - before),
+        cpu_ms: server_after
+            .zip(server_before)
+            .filter(|_| countable)
+            .map(|(after, before)| after - before),
         client_cpu_ms: client_after.zip(client_before).map(|(after, before)| after - before),
         peak_rss_bytes: watch.and_then(MemoryWatch::peak_bytes),
         server_peak_rss_bytes: tree.as_ref().and_then(ProcessTree::root_peak_bytes),

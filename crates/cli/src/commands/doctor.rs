@@ -26,12 +26,15 @@ pub(crate) struct Doctor {
 /// The result as `--json` prints it.
 #[derive(Debug, Serialize)]
 struct Examination {
-    /// Every required layer holds.
+    /// A jail started and every required layer holds.
     ready: bool,
+    /// Why no jail could be started.
+    problem: Option<String>,
+    /// Empty where no jail could be started.
     layers: Vec<LayerRow>,
     /// The interpreter that runs programs.
     python: String,
-    python_version: String,
+    python_version: Option<String>,
     /// Scientific packages that it has, as `name version`.
     packages: Vec<String>,
     /// Other interpreters found, newest first.
@@ -60,36 +63,10 @@ impl Doctor {
     /// Runs the command.
     ///
     /// # Errors
-    /// The interpreter does not start.
+    /// Wrong settings. A jail that does not start is a finding.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         let settings = self.settings.resolve(|_| {})?;
-        let config = settings.service.jail;
-        let effective = examine(config.clone())?;
-        let layers: Vec<LayerRow> = effective
-            .layers
-            .into_iter()
-            .map(|state| LayerRow {
-                layer: state.layer.name(),
-                required: config.required.contains(&state.layer),
-                holds: state.holds,
-                lack: state.lack,
-            })
-            .collect();
-        let interpreters =
-            python::find_interpreters().into_iter().map(|interpreter| InterpreterRow {
-                path: interpreter.path.display().to_string(),
-                version: interpreter.version.to_string(),
-                usable_for_setup: interpreter.is_supported() && interpreter.can_build,
-            });
-        let examination = Examination {
-            ready: layers.iter().all(|row| row.holds || !row.required),
-            layers,
-            python: effective.python,
-            python_version: effective.python_version,
-            packages: effective.packages,
-            interpreters: interpreters.collect(),
-            machine: Facts::collect(),
-        };
+        let examination = Examination::new(settings.service.jail);
         if self.json {
             terminal.json(&examination)?;
         } else {
@@ -100,7 +77,7 @@ impl Doctor {
 }
 
 /// Starts the smallest jail, whatever the host lacks, and asks what holds.
-fn examine(mut config: Config) -> anyhow::Result<Effective> {
+fn examine(mut config: Config) -> Result<Effective, rocstar_jail::Error> {
     config.allow_degraded = true;
     config.zygotes = 1;
     config.slots = 1;
@@ -109,15 +86,57 @@ fn examine(mut config: Config) -> anyhow::Result<Effective> {
 }
 
 impl Examination {
+    fn new(config: Config) -> Self {
+        let interpreters =
+            python::find_interpreters().into_iter().map(|interpreter| InterpreterRow {
+                path: interpreter.path.display().to_string(),
+                version: interpreter.version.to_string(),
+                usable_for_setup: interpreter.is_supported() && interpreter.can_build,
+            });
+        let found = Self {
+            ready: false,
+            problem: None,
+            layers: Vec::new(),
+            python: config.python.display().to_string(),
+            python_version: None,
+            packages: Vec::new(),
+            interpreters: interpreters.collect(),
+            machine: Facts::collect(),
+        };
+        let required = config.required.clone();
+        let effective = match examine(config) {
+            Ok(effective) => effective,
+            Err(error) => return Self { problem: Some(error.to_string()), ..found },
+        };
+        let rows = effective.layers.into_iter().map(|state| LayerRow {
+            layer: state.layer.name(),
+            required: required.contains(&state.layer),
+            holds: state.holds,
+            lack: state.lack,
+        });
+        let layers: Vec<LayerRow> = rows.collect();
+        Self {
+            ready: layers.iter().all(|row| row.holds || !row.required),
+            layers,
+            python: effective.python,
+            python_version: Some(effective.python_version),
+            packages: effective.packages,
+            ..found
+        }
+    }
+
     fn print(&self, terminal: Terminal) -> anyhow::Result<()> {
-        let layers: Vec<Vec<String>> = self.layers.iter().map(LayerRow::cells).collect();
-        terminal.table(&["isolation layer", "required", "holds"], &layers, 3)?;
-        terminal.data(b"\n")?;
-        let mut machine =
-            vec![vec!["python".to_owned(), format!("{} at {}", self.python_version, self.python)]];
-        let packages = match self.packages.is_empty() {
-            true => "none: programs have the standard library only".to_owned(),
-            false => self.packages.join(", "),
+        if !self.layers.is_empty() {
+            let layers: Vec<Vec<String>> = self.layers.iter().map(LayerRow::cells).collect();
+            terminal.table(&["isolation layer", "required", "holds"], &layers, 3)?;
+            terminal.data(b"\n")?;
+        }
+        let version = self.python_version.as_deref().unwrap_or("unknown version");
+        let mut machine = vec![vec!["python".to_owned(), format!("{version} at {}", self.python)]];
+        let packages = if self.packages.is_empty() {
+            "none: programs have the standard library only".to_owned()
+        } else {
+            self.packages.join(", ")
         };
         machine.push(vec!["packages".to_owned(), packages]);
         for row in &self.interpreters {
@@ -129,6 +148,9 @@ impl Examination {
         }
         machine.extend(self.machine.rows());
         terminal.table(&["this machine", ""], &machine, 2)?;
+        if let Some(problem) = &self.problem {
+            terminal.note(format_args!("no jail could be started: {problem}"));
+        }
         for hint in self.hints() {
             terminal.note(format_args!("hint: {hint}"));
         }

@@ -126,10 +126,14 @@ impl Run {
         config.zygotes = 1;
         config.slots = 1;
         config.sessions = 0;
-        config.scientific = Kind::of_program(&request.program) == Kind::Scientific;
+        let wants_packages = Kind::of_program(&request.program) == Kind::Scientific;
+        config.scientific = wants_packages;
         let jail = Jail::start(config)?;
         let effective = jail.effective();
-        terminal.note(format_args!("python: {} ({})", effective.python_version, effective.python));
+        terminal.note(format_args!("python: {} at {}", effective.python_version, effective.python));
+        if wants_packages && effective.packages.is_empty() {
+            terminal.note("hint: `rocstar sandbox setup` adds numpy, sympy and others");
+        }
         let report = jail.run(&request, &Control::default()).map_err(refused)?;
         if self.json {
             terminal.json(&report)?;

@@ -59,7 +59,7 @@ print(f"          exactly, in {(time.perf_counter() - started) * 1000:.1f} ms")
 print("Tried, and must be refused:")
 held = [
     attempt("read /etc/shadow", lambda: open("/etc/shadow").read(40)),
-    attempt("list /var of this host", lambda: os.listdir("/var")),
+    attempt("list the home directories", lambda: os.listdir("/home")),
     attempt("find a way to the network", reach_network),
     attempt("write beside Python's own files", write_beside_python),
     attempt("see the processes of the host", see_processes),

@@ -1,6 +1,6 @@
 //! Runs the binary cut off from the machine's settings, and shows everything it said.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 /// A folder of its own for one test, and the binary in it.
@@ -26,7 +26,8 @@ impl Harness {
             .current_dir(self.path())
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
-            .env("HOME", self.path());
+            .env("HOME", self.path())
+            .env("ROCSTAR_PYTHON", python());
         command
     }
 
@@ -34,6 +35,13 @@ impl Harness {
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         show(&self.command(arguments).output().unwrap())
     }
+}
+
+/// The file behind `python3`: a version manager's shim would not work with another home.
+fn python() -> PathBuf {
+    let script = "import os, sys; print(os.path.realpath(sys.executable), end='')";
+    let output = Command::new("python3").args(["-c", script]).output().unwrap();
+    PathBuf::from(String::from_utf8(output.stdout).unwrap())
 }
 
 /// The text that snapshots hold.

@@ -3,5 +3,6 @@
 #![cfg(test)]
 
 mod harness;
+mod live;
 mod settings;
 mod texts;

@@ -6,7 +6,9 @@ use crate::harness::{Harness, show};
 
 #[test]
 fn the_defaults() {
-    assert_snapshot!(Harness::new().run(&["sandbox", "serve", "--dry-run"]));
+    let harness = Harness::new();
+    let mut command = harness.command(&["sandbox", "serve", "--dry-run"]);
+    assert_snapshot!(show(&command.env_remove("ROCSTAR_PYTHON").output().unwrap()));
 }
 
 #[test]

@@ -39,7 +39,7 @@ pub(crate) struct Summary {
     pub(crate) p99_ms: Option<f64>,
     pub(crate) max_ms: Option<f64>,
     /// CPU time of the server and all its descendants, per call. Known for the benchmark's own
-    /// service and with `--pid`.
+    /// service and with `--pid`, but not behind infinite loops.
     pub(crate) cpu_ms_per_call: Option<f64>,
     /// CPU time of the benchmark's own client, per call; not part of the above.
     pub(crate) client_cpu_ms_per_call: Option<f64>,
