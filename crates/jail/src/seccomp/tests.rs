@@ -110,7 +110,7 @@ fn the_program_decides_as_the_table_does() {
     let programs = BOTH.map(|architecture| compile_for(&policy, architecture));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(20_000));
     let outcome = runner.run(&call(&policy), |(index, foreign, number, arguments)| {
-        let architecture = foreign.unwrap_or(BOTH[index].audit_value());
+        let architecture = foreign.unwrap_or_else(|| BOTH[index].audit_value());
         let call = Call { architecture, number, arguments };
         let decided = interpret(&programs[index], &call).0;
         prop_assert_eq!(decided, expected(&policy, BOTH[index], &call));

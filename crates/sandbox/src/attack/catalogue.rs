@@ -125,6 +125,7 @@ const PRIVILEGES: &str = Layer::NoNewPrivileges.name();
 const SECCOMP: &str = Layer::Seccomp.name();
 const RESOURCES: &str = Layer::ResourceLimits.name();
 const MEMORY: &str = Layer::MemoryCgroup.name();
+const CPU: &str = Layer::CpuCgroup.name();
 const CHECKS: &str = "request checks";
 const OUTSIDE: &str = "outcome seen from outside";
 const OUTPUT: &str = "output kept apart";
