@@ -280,7 +280,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     attack!(
         cpu_in_children,
         "spend CPU time in children",
-        "limits.cpu_ms",
+        CPU,
         HALF_A_CPU_SECOND,
         Ends(&["cpu_limit"])
     ),
