@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{attack, bench, doctor, reference, run, serve, setup};
+use crate::commands::{attack, bench, doctor, mcp, reference, run, serve, setup};
 use crate::failure::Finish;
 use crate::terminal::Terminal;
 
@@ -38,6 +38,7 @@ enum SandboxCommand {
     Setup(setup::Setup),
     Bench(Box<bench::Bench>),
     Attack(Box<attack::Attack>),
+    Mcp(Box<mcp::Mcp>),
 }
 
 impl Cli {
@@ -55,6 +56,7 @@ impl Cli {
             Command::Sandbox(SandboxCommand::Setup(command)) => command.run(terminal),
             Command::Sandbox(SandboxCommand::Bench(command)) => command.run(terminal),
             Command::Sandbox(SandboxCommand::Attack(command)) => command.run(terminal),
+            Command::Sandbox(SandboxCommand::Mcp(command)) => command.run(terminal),
         }
     }
 }

@@ -4,6 +4,7 @@
 pub(crate) mod attack;
 pub(crate) mod bench;
 pub(crate) mod doctor;
+pub(crate) mod mcp;
 pub(crate) mod reference;
 pub(crate) mod run;
 pub(crate) mod serve;

@@ -194,3 +194,32 @@ fn the_benchmark_measures_its_own_service() {
         }
     }
 }
+
+#[test]
+fn an_agent_runs_python_over_standard_input_and_output() {
+    let Some(harness) = live() else { return };
+    let mut server = harness
+        .command(&["sandbox", "mcp"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = server.stdin.take().unwrap();
+    let mut answers = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut send = |message: Value| writeln!(stdin, "{message}").unwrap();
+    send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-06-18", "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"}
+    }}));
+    let hello: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+    assert!(hello["result"]["capabilities"]["tools"].is_object(), "{hello:#}");
+    send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    send(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {
+        "name": "python", "arguments": {"code": "print(6 * 7)"}
+    }}));
+    let answer: Value = serde_json::from_str(&answers.next().unwrap().unwrap()).unwrap();
+    assert!(answer["result"]["content"][0]["text"].as_str().unwrap().contains("42"), "{answer:#}");
+    drop(stdin);
+    assert!(server.wait().unwrap().success());
+}
