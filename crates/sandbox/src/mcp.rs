@@ -58,7 +58,7 @@ where
     let service = Tools::new(sandbox).serve(transport).await.map_err(io::Error::other)?;
     match service.waiting().await.map_err(io::Error::other)? {
         QuitReason::JoinError(error) => Err(io::Error::other(error)),
-        QuitReason::Closed | QuitReason::Cancelled | _ => Ok(()),
+        _ => Ok(()),
     }
 }
 

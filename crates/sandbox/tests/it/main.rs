@@ -22,6 +22,7 @@ mod judging;
 mod mcp;
 mod sessions;
 mod shutdown;
+mod storm;
 
 /// A program that ends only when it is made to.
 const LOOP: &str = "while True:\n    pass";
