@@ -7,10 +7,17 @@ use std::path::Path;
 
 #[path = "../../../fuzz/checks/native_bodies.rs"]
 mod native_bodies;
+#[path = "../../../fuzz/checks/peer_bodies.rs"]
+mod peer_bodies;
 
 #[test]
 fn native_bodies() {
     replay("native_bodies", native_bodies::check);
+}
+
+#[test]
+fn peer_bodies() {
+    replay("peer_bodies", peer_bodies::check);
 }
 
 fn replay(target: &str, check: fn(&[u8])) {

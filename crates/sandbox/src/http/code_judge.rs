@@ -20,13 +20,13 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::header;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use futures::{StreamExt as _, stream};
-use rocstar_jail::Request;
+use rocstar_jail::{Request, ResolvedLimits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -169,6 +169,23 @@ async fn many(
         Ordered::new(count, app.config.held_report_bytes, encode, before, "]}")
     };
     Ok(json_response(encode(stream::iter(known).chain(ran).boxed(), element)))
+}
+
+/// The calls that a batch's body asks for; the way in for the fuzz targets.
+///
+/// # Errors
+/// The status of the refusal.
+#[doc(hidden)]
+pub fn planned(body: &[u8]) -> Result<Vec<Request>, StatusCode> {
+    let batch: BatchSubmission = pydantic::model(body).map_err(|refusal| refusal.status)?;
+    let config = CodeJudgeConfig::default();
+    let submissions = batch.submissions.into_iter();
+    let work = submissions.map(|it| wire::prepare(it, &config, &ResolvedLimits::MAXIMUM).1);
+    let calls = work.filter_map(|work| match work {
+        Work::Run(request) => Some(request),
+        Work::Known(_) => None,
+    });
+    Ok(calls.collect())
 }
 
 /// Runs the calls of a batch; each result carries its position among the submissions.

@@ -51,6 +51,15 @@ use crate::{LocalSandbox, Sandbox};
 use body::{Budget, Limit};
 use metrics::Metrics;
 
+/// What the peers' bodies ask to run, without running it: the ways in for the fuzz targets.
+#[doc(hidden)]
+pub mod planned {
+    pub use super::code_judge::planned as code_judge;
+    pub use super::sandbox_fusion::{
+        planned_call as run_code, planned_cells as run_jupyter, planned_submission as submit,
+    };
+}
+
 /// What every handler sees.
 #[derive(Debug)]
 struct App {

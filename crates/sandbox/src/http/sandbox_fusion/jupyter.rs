@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use rocstar_jail::{InputFile, Outcome, Report, Request};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -106,6 +107,16 @@ pub(super) async fn handle(
     let started = Instant::now();
     let end = notebook.run(request).await?;
     Ok(Json(notebook.answer(end, started.elapsed())))
+}
+
+/// The cells of a body; the way in for the fuzz targets.
+///
+/// # Errors
+/// The status of the refusal.
+#[doc(hidden)]
+pub fn planned(body: &[u8]) -> Result<Vec<String>, StatusCode> {
+    let request: RunJupyterRequest = pydantic::model(body).map_err(|refusal| refusal.status)?;
+    Ok(request.cells)
 }
 
 /// One request in the course of being answered.

@@ -36,6 +36,12 @@ use super::App;
 use super::pydantic::Refusal;
 use crate::Error;
 
+#[doc(hidden)]
+pub use {
+    jupyter::planned as planned_cells, run_code::planned as planned_call,
+    submit::planned as planned_submission,
+};
+
 /// Limits of SandboxFusion's routes where a request names none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

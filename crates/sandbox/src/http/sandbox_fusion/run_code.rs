@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::request::Parts;
 use rocstar_jail::{Outcome, Report, Request, ResolvedLimits};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -115,6 +116,16 @@ pub(super) async fn run(
             retry_or_words(&error).map(|words| RunCodeResponse::sandbox_error(words, config))
         }
     }
+}
+
+/// The call that a body asks for, if it can be run; the way in for the fuzz targets.
+///
+/// # Errors
+/// The status of the refusal.
+#[doc(hidden)]
+pub fn planned(body: &[u8]) -> Result<Option<Request>, StatusCode> {
+    let request = pydantic::model(body).map_err(|refusal| refusal.status)?;
+    Ok(plan(request, &SandboxFusionConfig::default(), &ResolvedLimits::MAXIMUM).ok())
 }
 
 fn plan(

@@ -112,6 +112,37 @@ pub(super) async fn handle(
     Ok(Json(result))
 }
 
+/// The program that a body's completion holds and the number of its cases; the way in for the fuzz
+/// targets.
+///
+/// # Errors
+/// The status of the refusal.
+#[doc(hidden)]
+pub fn planned(body: &[u8]) -> Result<(String, usize), StatusCode> {
+    let read = || {
+        let request: SubmitRequest = pydantic::model(body)?;
+        let row = request.config.row()?;
+        let program = extract::program(&request.completion);
+        match Dataset::of(&request)? {
+            Dataset::CommonOj => {
+                let cases = row.cases()?;
+                for case in &cases {
+                    case.stdin()?;
+                    row::same_lines(&program, case.stdout()?);
+                    case.clone().shortened();
+                }
+                Ok((program, cases.len()))
+            }
+            Dataset::AutoEval => {
+                row.labels()?;
+                let code = extract::without_entry_point(&program);
+                Ok((row::with_test(&code, &row.auto_test()?.code, true), 1))
+            }
+        }
+    };
+    read().map_err(|refusal: Refusal| refusal.status)
+}
+
 async fn common_oj(
     app: &App,
     client: &ClientId,
