@@ -3,6 +3,8 @@
 //! It is a shared object that a Python process loads, so it can be no ordinary module of this
 //! crate; it has no dependencies, so plain `rustc` is enough.
 
+#![expect(clippy::panic, reason = "cargo shows a build script's panic as its error")]
+
 use std::env;
 use std::path::PathBuf;
 use std::process::Command;
