@@ -193,16 +193,18 @@ async fn measure(
     // Behind infinite loops the server's CPU time is theirs.
     let countable = load.case != Case::Loop;
     let used = Used {
-        cpu_ms: server_after
-            .zip(server_before)
-            .filter(|_| countable)
-            .map(|(after, before)| after - before),
-        client_cpu_ms: client_after.zip(client_before).map(|(after, before)| after - before),
+        cpu_ms: difference(server_before, server_after).filter(|_| countable),
+        client_cpu_ms: difference(client_before, client_after),
         peak_rss_bytes: watch.and_then(MemoryWatch::peak_bytes),
         server_peak_rss_bytes: tree.as_ref().and_then(ProcessTree::root_peak_bytes),
     };
     bar.finish_and_clear();
     Ok((finished?, used))
+}
+
+/// Unknown where either end is, or where a process left the tree in between and took its time along.
+fn difference(before: Option<u64>, after: Option<u64>) -> Option<u64> {
+    after?.checked_sub(before?)
 }
 
 async fn run_load(load: &Load, target: &Target, bar: &ProgressBar) -> anyhow::Result<Finished> {

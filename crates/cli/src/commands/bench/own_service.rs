@@ -10,6 +10,9 @@ use serde::Deserialize;
 use crate::env_vars;
 use crate::settings::SettingsOptions;
 
+/// This very program, even where its file has been replaced since it started.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
 /// A running service. Dropping it stops it.
 #[derive(Debug)]
 pub(crate) struct OwnService {
@@ -33,8 +36,7 @@ impl OwnService {
     /// # Errors
     /// It does not start; the cause is what it said on standard error.
     pub(crate) fn start(settings: &SettingsOptions, more: &[&str]) -> anyhow::Result<Self> {
-        let binary = std::env::current_exe().context("can't find this program's own file")?;
-        let mut process = Command::new(binary)
+        let mut process = Command::new(OWN_PROGRAM)
             .args(["sandbox", "serve", "--json", "--no-progress"])
             .args(settings.to_arguments())
             .args(more)
