@@ -144,6 +144,7 @@ fn router(app: Arc<App>) -> Router {
         .merge(sandbox_fusion::routes())
         .merge(operations::guarded_routes())
         .with_state(Arc::clone(&app))
+        .merge(operations::mcp_routes(&app))
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::require_token));

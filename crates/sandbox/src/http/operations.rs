@@ -1,18 +1,24 @@
-//! What an operator asks of the server: is it alive, does it take work, what has it done.
+//! What an operator asks of the server: is it alive, does it take work, what has it done; and the
+//! agents' protocol, which is the crate's own module, fitted to this server's end.
 //!
 //! Invariant: `/health` and `/ready` need no token and touch no queue, so a probe is never slow and
 //! never refused.
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::header;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{Method, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
+use axum::{Router, middleware};
+use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
 
 use super::App;
 use super::error::HttpError;
+use crate::Sandbox;
 
 pub(super) fn open_routes() -> Router<Arc<App>> {
     Router::new().route("/health", get(health)).route("/ready", get(ready))
@@ -20,6 +26,26 @@ pub(super) fn open_routes() -> Router<Arc<App>> {
 
 pub(super) fn guarded_routes() -> Router<Arc<App>> {
     Router::new().route("/metrics", get(metrics))
+}
+
+/// The routes of MCP. Its clients keep a stream of events open by `GET`, which would never end by
+/// itself; calls, which come by `POST`, are answered before the server stops.
+pub(super) fn mcp_routes(app: &Arc<App>) -> Router {
+    let sandbox: Arc<dyn Sandbox> = Arc::clone(&app.local) as Arc<dyn Sandbox>;
+    let stop = app.stop.clone();
+    crate::mcp::router(sandbox).layer(middleware::from_fn(move |request, next| {
+        end_standing_stream(stop.clone(), request, next)
+    }))
+}
+
+async fn end_standing_stream(stop: CancellationToken, request: Request, next: Next) -> Response {
+    let is_standing = request.method() == Method::GET;
+    let response = next.run(request).await;
+    if !is_standing {
+        return response;
+    }
+    response
+        .map(|body| Body::from_stream(body.into_data_stream().take_until(stop.cancelled_owned())))
 }
 
 /// The process answers.

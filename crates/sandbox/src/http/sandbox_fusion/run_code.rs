@@ -17,7 +17,7 @@ use super::{
     CommandRunResult, CommandStatus, RunStatus, SandboxFusionConfig, fetchable, fetched_files,
     input_files, limits, retry_or_words, seconds,
 };
-use crate::{ClientId, Schedule};
+use crate::{ClientId, Error, Schedule};
 
 /// What SandboxFusion knows; this server runs the first.
 const LANGUAGES: &[&str] = &[
@@ -112,6 +112,9 @@ pub(super) async fn run(
     };
     match app.sandbox().execute(client, request, Schedule::default()).await {
         Ok(report) => Ok(RunCodeResponse::from_report(&report, config)),
+        Err(Error::Invalid(invalid)) if invalid.field == "program" => {
+            Ok(RunCodeResponse::from_report(&unfit(&invalid.problem), config))
+        }
         Err(error) => {
             retry_or_words(&error).map(|words| RunCodeResponse::sandbox_error(words, config))
         }
@@ -144,6 +147,16 @@ fn plan(
         limits: limits(request.run_timeout, request.memory_limit_mb, config, maximum),
         ..Request::default()
     })
+}
+
+/// What Python would have said of a text that is no program, such as one with a NUL byte.
+fn unfit(problem: &str) -> Report {
+    let (name, message) = ("SyntaxError".to_owned(), problem.to_owned());
+    let text = format!("{name}: {message}\n");
+    let mut report = Report::without_run(Outcome::Exception { name, line: None, message });
+    report.stderr.total_bytes = text.len() as u64;
+    report.stderr.text = text;
+    report
 }
 
 impl RunCodeResponse {
