@@ -16,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
-use rocstar_jail::{InvalidRequest, Limits, Report, Request, Session};
+use rocstar_jail::{InvalidRequest, Report, Request, Session};
 use tokio::sync::Semaphore;
 
 use crate::intake::{Intake, size_bytes};
@@ -153,7 +153,7 @@ impl Sessions {
                 })
             })
             .await?;
-        self.register(session, Terms { client, lease, limits: options.limits }, Origin::Opened)
+        self.register(session, Terms { client, lease }, Origin::Opened)
     }
 
     pub(crate) async fn execute(
@@ -162,10 +162,9 @@ impl Sessions {
         intake: &Intake,
         client: &ClientId,
         id: &SessionId,
-        mut request: Request,
+        request: Request,
     ) -> Result<Report> {
         let using = self.enter(client, id)?;
-        request.limits = cell_limits(request.limits, using.terms.limits);
         intake.check(&request)?;
         let plan = Plan::single(Lane::Session, size_bytes(&request));
         intake.check_fits("files", &plan)?;
@@ -301,17 +300,6 @@ impl Drop for Sessions {
             // It holds no state that a panic could have spoilt.
             let _ = clock.join();
         }
-    }
-}
-
-/// A cell's own limits of time and output, and the session's where it names none.
-fn cell_limits(cell: Limits, session: Limits) -> Limits {
-    Limits {
-        wall_ms: cell.wall_ms.or(session.wall_ms),
-        cpu_ms: cell.cpu_ms.or(session.cpu_ms),
-        output_bytes: cell.output_bytes.or(session.output_bytes),
-        kept_bytes: cell.kept_bytes.or(session.kept_bytes),
-        ..cell
     }
 }
 

@@ -8,8 +8,6 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rocstar_jail::Limits;
-
 use crate::stats::SessionStats;
 use crate::{ClientId, Error, Result, SessionId};
 
@@ -40,8 +38,6 @@ pub(super) struct Lease {
 pub(super) struct Terms {
     pub(super) client: ClientId,
     pub(super) lease: Lease,
-    /// Limits of the session, and of its cells where they name none.
-    pub(super) limits: Limits,
 }
 
 #[derive(Debug)]
@@ -203,12 +199,10 @@ mod tests {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
-    use pretty_assertions::assert_eq;
-    use rocstar_jail::Limits;
-
     use super::{Ending, Entry, Lease, MAX_CELLS, Origin, REMEMBERED, Registry, Terms};
     use crate::stats::SessionStats;
     use crate::{ClientId, Error, SessionId};
+    use pretty_assertions::assert_eq;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -218,7 +212,7 @@ mod tests {
 
     fn open(registry: &mut Registry<()>, name: &str, now: Instant) {
         let lease = Lease { idle: 10 * SECOND, lifetime: 60 * SECOND };
-        let terms = Terms { client: ClientId::new("owner"), lease, limits: Limits::default() };
+        let terms = Terms { client: ClientId::new("owner"), lease };
         registry.insert(id(name), Entry::new(Arc::new(()), terms, now), Origin::Opened).unwrap();
     }
 

@@ -87,6 +87,19 @@ async fn a_time_out_keeps_the_state() {
 }
 
 #[tokio::test]
+async fn a_cell_takes_the_limits_of_its_session_where_it_names_none() {
+    let (Some(sandbox), owner) = (start(small()), client("a")) else { return };
+    let limits = Limits { wall_ms: Some(100), ..Limits::default() };
+    let options = SessionOptions { limits, ..SessionOptions::default() };
+    let session = sandbox.open_session(&owner, options).await.unwrap();
+    assert_eq!(cell(&sandbox, &owner, &session, "while True: pass").await.0, Outcome::Timeout);
+    let limits = Limits { wall_ms: Some(10_000), ..Limits::default() };
+    let longer = Request { limits, ..Request::new("import time; time.sleep(0.2)") };
+    let report = sandbox.execute_in_session(&owner, &session, longer).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Ok);
+}
+
+#[tokio::test]
 async fn a_session_whose_process_died_says_so() {
     let (Some(sandbox), owner) = (start(small()), client("a")) else { return };
     let session = open(&sandbox, &owner).await;
