@@ -38,7 +38,7 @@ impl Harness {
 }
 
 /// The file behind `python3`: a version manager's shim would not work with another home.
-fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let script = "import os, sys; print(os.path.realpath(sys.executable), end='')";
     let output = Command::new("python3").args(["-c", script]).output().unwrap();
     PathBuf::from(String::from_utf8(output.stdout).unwrap())

@@ -123,30 +123,41 @@ impl Service {
         Self { process, address }
     }
 
-    fn post(&self, path: &str, headers: &str, body: &Value) -> String {
+    fn send(&self, request_line: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        let body = body.to_string();
         write!(
             stream,
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{headers}\
+            "{request_line} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{headers}\
              connection: close\r\ncontent-length: {}\r\n\r\n{body}",
             self.address,
             body.len()
         )
         .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        stream
+    }
+
+    fn post(&self, path: &str, headers: &str, body: &Value) -> String {
+        read(self.send(&format!("POST {path}"), headers, &body.to_string()))
+    }
+
+    fn signal(&self) {
+        let pid = rustix::process::Pid::from_raw(self.process.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     }
 
     /// Asks it to stop, and gives its exit status and what it said.
     fn stop(mut self) -> (Option<i32>, String) {
-        let pid = rustix::process::Pid::from_raw(self.process.id().cast_signed()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.signal();
         let mut said = String::new();
         self.process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         (self.process.wait().unwrap().code(), said)
     }
+}
+
+fn read(mut stream: TcpStream) -> String {
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 const SERVE: [&str; 5] = ["sandbox", "serve", "--json", "--listen", "127.0.0.1:0"];
@@ -160,6 +171,21 @@ fn a_service_answers_and_stops_gracefully() {
     let (status, said) = service.stop();
     assert_eq!(status, Some(0), "{said}");
     assert!(said.contains("stopped: 1 calls accepted, 1 answered, 0 cancelled"), "{said}");
+}
+
+#[test]
+fn a_second_signal_stops_at_once() {
+    let Some(harness) = live() else { return };
+    let mut service = Service::start(harness.command(&SERVE));
+    let endless = json!({"program": "while True: pass", "limits": {"wall_ms": 60_000}});
+    let _waiting = service.send("POST /v1/execute", "", &endless.to_string());
+    while !read(service.send("GET /metrics", "", "")).contains("calls_running 1") {}
+    service.signal();
+    let mut lines = BufReader::new(service.process.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("stopping: ")));
+    service.signal();
+    assert!(lines.any(|line| line.unwrap().starts_with("error: stopped at once")));
+    assert_eq!(service.process.wait().unwrap().code(), Some(1));
 }
 
 #[test]

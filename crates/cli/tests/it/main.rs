@@ -5,4 +5,5 @@
 mod harness;
 mod live;
 mod settings;
+mod setup;
 mod texts;
