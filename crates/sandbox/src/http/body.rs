@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody as _};
+use axum::body::{Body, BodyDataStream, Bytes, HttpBody as _};
 use axum::http::{HeaderMap, header};
 use futures::StreamExt as _;
 
@@ -101,13 +101,26 @@ where
     }
 }
 
+/// The whole body; what can't be kept is read on for a while and thrown away.
 async fn collect(body: Body, limit: usize, share: &mut Share) -> Result<Bytes, HttpError> {
-    let declared = body.size_hint().exact();
+    let declared = body.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
     let mut chunks = body.into_data_stream();
-    if declared.is_some_and(|declared| declared > limit as u64) {
+    let kept = match declared {
+        Some(declared) if declared > limit => Err(HttpError::too_large(limit)),
+        Some(_) | None => keep(&mut chunks, declared, limit, share).await,
+    };
+    if kept.is_err() {
         discard(&mut chunks).await;
-        return Err(HttpError::too_large(limit));
     }
+    kept
+}
+
+async fn keep(
+    chunks: &mut BodyDataStream,
+    declared: Option<usize>,
+    limit: usize,
+    share: &mut Share,
+) -> Result<Bytes, HttpError> {
     let mut first = Bytes::new();
     let mut joined = Vec::new();
     while let Some(chunk) = chunks.next().await {
@@ -115,8 +128,6 @@ async fn collect(body: Body, limit: usize, share: &mut Share) -> Result<Bytes, H
             HttpError::new(Code::BodyIncomplete, format!("the body broke off: {error}"))
         })?;
         if share.bytes + chunk.len() > limit {
-            drop((first, joined));
-            discard(&mut chunks).await;
             return Err(HttpError::too_large(limit));
         }
         share.grow(chunk.len())?;
@@ -125,8 +136,7 @@ async fn collect(body: Body, limit: usize, share: &mut Share) -> Result<Bytes, H
             first = chunk;
         } else {
             if joined.is_empty() {
-                let whole = declared.and_then(|declared| usize::try_from(declared).ok());
-                joined.reserve_exact(whole.unwrap_or_default());
+                joined.reserve_exact(declared.unwrap_or_default());
                 joined.extend_from_slice(&std::mem::take(&mut first));
             }
             joined.extend_from_slice(&chunk);
@@ -135,7 +145,7 @@ async fn collect(body: Body, limit: usize, share: &mut Share) -> Result<Bytes, H
     Ok(if joined.is_empty() { first } else { joined.into() })
 }
 
-async fn discard(chunks: &mut axum::body::BodyDataStream) {
+async fn discard(chunks: &mut BodyDataStream) {
     let mut discarded = 0;
     while let Some(Ok(chunk)) = chunks.next().await {
         discarded += chunk.len();

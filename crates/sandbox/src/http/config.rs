@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use rocstar_jail::InvalidRequest;
 use serde::{Deserialize, Serialize};
 
 use super::code_judge::CodeJudgeConfig;
@@ -46,6 +47,35 @@ impl Default for HttpConfig {
             code_judge: CodeJudgeConfig::default(),
             sandbox_fusion: SandboxFusionConfig::default(),
         }
+    }
+}
+
+impl HttpConfig {
+    /// Checks every field.
+    ///
+    /// # Errors
+    /// All fields that can't be accepted, in one.
+    pub fn validate(&self) -> Result<(), InvalidRequest> {
+        let positive = "must be at least 1";
+        let checks = [
+            ("token", self.token.as_deref() != Some(""), "must not be empty"),
+            ("call_body_bytes", self.call_body_bytes >= 1, positive),
+            ("batch_body_bytes", self.batch_body_bytes >= 1, positive),
+            ("held_body_bytes", self.held_body_bytes >= 1, positive),
+            ("body_ms", self.body_ms >= 1, positive),
+            ("code_judge.execution_ms", self.code_judge.execution_ms >= 1, positive),
+            ("code_judge.memory_bytes", self.code_judge.memory_bytes >= 1, positive),
+            ("sandbox_fusion.memory_bytes", self.sandbox_fusion.memory_bytes >= 1, positive),
+            ("sandbox_fusion.kept_bytes", self.sandbox_fusion.kept_bytes >= 1, positive),
+            ("sandbox_fusion.cases_at_once", self.sandbox_fusion.cases_at_once >= 1, positive),
+        ];
+        let bad = checks.iter().filter(|(_, holds, _)| !holds);
+        let (fields, problems): (Vec<&str>, Vec<&str>) =
+            bad.map(|(field, _, problem)| (*field, *problem)).unzip();
+        if fields.is_empty() {
+            return Ok(());
+        }
+        Err(InvalidRequest { field: fields.join(", "), problem: problems.join(", ") })
     }
 }
 

@@ -26,6 +26,7 @@ mod pydantic;
 mod sandbox_fusion;
 mod stream;
 
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -116,13 +117,14 @@ type Parser<T, E> = fn(&[u8]) -> Result<T, E>;
 /// Shutting the sandbox down is the caller's: its `shutdown` bounds how long the open requests take.
 ///
 /// # Errors
-/// The listener failed.
+/// The configuration can't be accepted, or the listener failed.
 pub async fn serve(
     listener: TcpListener,
     sandbox: Arc<LocalSandbox>,
     config: HttpConfig,
     stop: CancellationToken,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
+    config.validate().map_err(|invalid| io::Error::new(io::ErrorKind::InvalidInput, invalid))?;
     let app = Arc::new(App {
         budget: Budget::new(config.held_body_bytes),
         metrics: Metrics::default(),

@@ -19,14 +19,12 @@ use super::super::pydantic::{self, Refusal, Word};
 use super::super::{App, guard};
 use super::{
     CommandRunResult, CommandStatus, RunStatus, fetchable, fetched_files, input_files, limits,
-    retry_or_words,
+    retry_or_words, seconds,
 };
 use crate::{ClientId, Error, SessionId, SessionOptions};
 
 /// A session left behind by a client that went away ends after this long.
 const IDLE_MS: u64 = 1_000;
-/// A session outlives the cells' total time by this, to hand back files.
-const GRACE_MS: u64 = 10_000;
 /// Where Python's text of an uncaught exception begins.
 const TRACEBACK: &str = "Traceback (most recent call last):";
 
@@ -145,12 +143,10 @@ impl Notebook<'_> {
     }
 
     async fn open(&self, request: &RunJupyterRequest) -> crate::Result<SessionId> {
-        let limits = self.limits(request, request.total_timeout);
         let options = SessionOptions {
-            kind: None,
             idle_ms: Some(IDLE_MS),
-            lifetime_ms: limits.wall_ms.map(|wall_ms| wall_ms.saturating_add(GRACE_MS)),
-            limits,
+            limits: self.limits(request, request.total_timeout),
+            ..SessionOptions::default()
         };
         self.app.sandbox().open_session(self.client, options).await
     }
@@ -161,52 +157,66 @@ impl Notebook<'_> {
         request: &RunJupyterRequest,
         files: Vec<InputFile>,
     ) -> Result<End, Refusal> {
-        let deadline = Instant::now() + seconds(request.total_timeout);
         if !files.is_empty() {
             let setup = Request { files, ..Request::default() };
             if let Err(error) = self.execute(session, setup).await {
                 return retry_or_words(&error).map(End::Broken);
             }
         }
+        let end = self.run_cells(session, request).await?;
+        let fetch = fetchable(request.fetch_files.clone());
+        if end != End::Finished || fetch.is_empty() {
+            return Ok(end);
+        }
+        let fetching = Request { fetch, ..Request::default() };
+        match self.execute(session, fetching).await {
+            Ok(report) => self.files = fetched_files(&report.files),
+            Err(Error::NoSession { cause, .. }) => return Ok(End::Died(cause)),
+            Err(error) => return retry_or_words(&error).map(End::Broken),
+        }
+        Ok(End::Finished)
+    }
+
+    /// Only the time that cells run counts: waiting for a turn is not the program's doing.
+    async fn run_cells(
+        &mut self,
+        session: &SessionId,
+        request: &RunJupyterRequest,
+    ) -> Result<End, Refusal> {
+        let mut left_s = request.total_timeout;
         for cell in &request.cells {
-            let left_s = deadline.saturating_duration_since(Instant::now()).as_secs_f64();
-            let own_limit = request.cell_timeout > 0.0 && request.cell_timeout < left_s;
-            let limit_s = if own_limit { request.cell_timeout } else { left_s };
-            if left_s == 0.0 {
+            if left_s <= 0.0 {
                 return Ok(End::OutOfTime);
             }
+            let own_limit = request.cell_timeout > 0.0 && request.cell_timeout < left_s;
+            let limit_s = if own_limit { request.cell_timeout } else { left_s };
             let run = Request {
                 last_expression: true,
                 limits: self.limits(request, limit_s),
                 ..Request::new(cell.as_str())
             };
-            match self.execute(session, run).await {
-                Ok(report) => {
-                    if let Outcome::Infrastructure { cause } = &report.outcome {
-                        return Ok(End::Broken(cause.clone()));
-                    }
-                    self.cells.push(CellResult::from_report(&report));
-                    if report.outcome == Outcome::Timeout && !own_limit {
-                        return Ok(End::OutOfTime);
-                    }
-                }
+            let report = match self.execute(session, run).await {
+                Ok(report) => report,
                 Err(Error::Invalid(invalid)) if invalid.field == "program" => {
                     self.cells.push(CellResult::unfit(invalid.problem));
+                    continue;
                 }
                 Err(Error::NoSession { cause, .. }) if !self.cells.is_empty() => {
                     return Ok(End::Died(cause));
                 }
                 Err(error) => return retry_or_words(&error).map(End::Broken),
+            };
+            if let Outcome::Infrastructure { cause } = &report.outcome {
+                return Ok(End::Broken(cause.clone()));
             }
-        }
-        let fetch = fetchable(request.fetch_files.clone());
-        if !fetch.is_empty() {
-            let fetching = Request { fetch, ..Request::default() };
-            match self.execute(session, fetching).await {
-                Ok(report) => self.files = fetched_files(&report.files),
-                Err(Error::NoSession { cause, .. }) => return Ok(End::Died(cause)),
-                Err(error) => return retry_or_words(&error).map(End::Broken),
+            if report.outcome == Outcome::Cancelled {
+                return Ok(End::Broken("the cell was cancelled".to_owned()));
             }
+            self.cells.push(CellResult::from_report(&report));
+            if report.outcome == Outcome::Timeout && !own_limit {
+                return Ok(End::OutOfTime);
+            }
+            left_s -= seconds(&report);
         }
         Ok(End::Finished)
     }
@@ -251,11 +261,6 @@ impl Notebook<'_> {
             files: self.files,
         }
     }
-}
-
-/// A time span from a client's number; what is no span is none.
-fn seconds(number: f64) -> Duration {
-    Duration::try_from_secs_f64(number).unwrap_or_default()
 }
 
 impl CellResult {

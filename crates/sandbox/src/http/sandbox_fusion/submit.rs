@@ -158,7 +158,7 @@ async fn common_oj(
     let run_timeout = config.run_timeout_or(RUN_TIMEOUT_S);
     let keep_all = config.extra.return_full_case;
 
-    let at_once = app.config.sandbox_fusion.cases_at_once.max(1);
+    let at_once = app.config.sandbox_fusion.cases_at_once;
     let mut running = stream::iter(cases)
         .map(|case| judge(app, client, &code, case, run_timeout, keep_all))
         .buffered(at_once);
