@@ -29,6 +29,14 @@ pub(crate) struct JailEnds {
     request: c_int,
 }
 
+/// How a child talks: the slot's socket, its own ends, and the ends that it sends to the jail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Channels {
+    pub(crate) socket: c_int,
+    pub(crate) parts: Parts,
+    pub(crate) jail_ends: JailEnds,
+}
+
 impl Parts {
     /// Fresh channels: nothing that a program did to its own (flags, sizes) outlives it.
     pub(crate) fn create() -> Result<(Self, JailEnds), Failure> {
@@ -72,6 +80,8 @@ pub(crate) struct Run {
     page: *mut u8,
     parts: Parts,
     jail_ends: JailEnds,
+    /// Its number among the keeper's children.
+    number: u32,
     /// The process that may report.
     pid: sys::pid_t,
     nonce: [u8; 16],
@@ -87,28 +97,23 @@ impl Run {
         page: std::ptr::null_mut(),
         parts: Parts { stdout: -1, stderr: -1, request: -1 },
         jail_ends: JailEnds { stdout: -1, stderr: -1, request: -1 },
+        number: 0,
         pid: 0,
         nonce: [0; 16],
         body: std::ptr::null(),
         body_bytes: 0,
     };
 
-    pub(crate) fn begin(
-        &mut self,
-        spawn: &Spawn,
-        socket: c_int,
-        page: *mut u8,
-        parts: &Parts,
-        jail_ends: &JailEnds,
-    ) {
+    pub(crate) fn begin(&mut self, spawn: &Spawn, number: u32, channels: &Channels, page: *mut u8) {
         // SAFETY: a plain system call.
         let pid = unsafe { sys::getpid() };
         *self = Self {
             spawn: *spawn,
-            socket,
+            socket: channels.socket,
             page,
-            parts: *parts,
-            jail_ends: *jail_ends,
+            parts: channels.parts,
+            jail_ends: channels.jail_ends,
+            number,
             pid,
             ..Self::NONE
         };
@@ -214,7 +219,9 @@ fn isolate(state: &mut State) -> Result<(), Failure> {
     install_filter(state)?;
     let ends = &state.run.jail_ends;
     let descriptors = [ends.stdout, ends.stderr, ends.request, private_directory];
-    let sent = send(state.run.socket, &[wire::READY], &descriptors);
+    let mut ready = [wire::READY; 5];
+    ready[1..].copy_from_slice(&state.run.number.to_le_bytes());
+    let sent = send(state.run.socket, &ready, &descriptors);
     check("report ready", sent)?;
     ends.close();
     close_all(&[state.run.socket, private_directory]);
@@ -263,7 +270,7 @@ fn install_filter(state: &State) -> Result<(), Failure> {
         let action = sys::sigaction_t {
             handler: on_trap as *const () as usize,
             mask: [0; 16],
-            flags: sys::SA_SIGINFO | sys::SA_RESETHAND,
+            flags: sys::SA_SIGINFO | sys::SA_RESETHAND | sys::SA_NODEFER,
             restorer: 0,
         };
         check("SIGSYS", sys::sigaction(sys::SIGSYS, &raw const action, std::ptr::null_mut()))?;

@@ -14,7 +14,7 @@ use std::ffi::c_int;
 
 use crate::child::{self, Parts};
 use crate::sys::{self, c_void, check, errno};
-use crate::wire::{self, Exit, Spawn};
+use crate::wire::{self, Exit, Order, Spawn};
 use crate::{Failure, State, say};
 
 const SENTINEL_STACK: usize = 16 << 10;
@@ -65,6 +65,8 @@ struct Keeper {
     /// The slot's status page.
     page: *mut u8,
     sentinel_stack: *mut c_void,
+    /// Number of the child that is there now.
+    child: u32,
 }
 
 /// Why the keeper's loop went on.
@@ -96,8 +98,23 @@ fn keep(state: &mut State, spawn: &Spawn, socket: c_int, page: c_int) -> c_int {
         // SAFETY: ends this process.
         unsafe { sys::_exit(1) };
     }
-    let mut keeper =
-        Keeper { spawn: *spawn, socket, page: page_address.cast(), sentinel_stack: stack };
+    let mut keeper = Keeper {
+        spawn: *spawn,
+        socket,
+        page: page_address.cast(),
+        sentinel_stack: stack,
+        child: 0,
+    };
+    // An empty network of the slot's own: programs that run at the same time must not meet in
+    // abstract socket names. Once per slot: making one takes a lock that the whole kernel shares.
+    // SAFETY: a plain system call.
+    if let Err((what, error)) =
+        check("new network namespace", unsafe { sys::unshare(sys::CLONE_NEWNET) })
+    {
+        child::send_failure(socket, what, error);
+        // SAFETY: ends this process.
+        unsafe { sys::_exit(1) };
+    }
     child::send(socket, &[wire::HELLO], &[]);
     if !wait_for_start(socket) {
         // SAFETY: ends this process.
@@ -124,13 +141,15 @@ fn wait_for_start(socket: c_int) -> bool {
 
 /// Forks one child, stays with it until it is over.
 fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
+    keeper.child = keeper.child.wrapping_add(1);
     let (parts, jail_ends) = Parts::create()?;
     enter_new_pid_namespace()?;
     let sentinel = start_sentinel(keeper)?;
     // SAFETY: single-threaded. `serve` in `python.rs` sees to the interpreter.
     let pid = unsafe { sys::fork() };
     if pid == 0 {
-        state.run.begin(&keeper.spawn, keeper.socket, keeper.page, &parts, &jail_ends);
+        let channels = child::Channels { socket: keeper.socket, parts, jail_ends };
+        state.run.begin(&keeper.spawn, keeper.child, &channels, keeper.page);
         return Ok(Ended::InChild(1 + c_int::from(keeper.spawn.session != 0)));
     }
     let fork_error = errno();
@@ -247,9 +266,12 @@ fn obey(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> bool {
         unsafe { sys::kill(sentinel, sys::SIGKILL) };
         return false;
     }
+    let order = message.get(..length as usize).and_then(Order::decode);
+    // An order that crossed with the end of its child is not for this one.
+    let Some(order) = order.filter(|order| order.child == keeper.child) else { return true };
     // SAFETY: plain system calls on our own, unreaped children.
     unsafe {
-        match message[0] {
+        match order.kind {
             wire::KILL => {
                 sys::kill(sentinel, sys::SIGKILL);
                 sys::kill(pid, sys::SIGKILL);
@@ -258,13 +280,10 @@ fn obey(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> bool {
                 sys::kill(pid, sys::SIGINT);
             }
             wire::DEMOTE => demote(keeper, pid),
-            wire::RESPAWN => {
-                if let Some(bytes) = message.get(1..9).and_then(|bytes| bytes.try_into().ok()) {
-                    keeper.spawn.tmp_bytes = u64::from_le_bytes(bytes);
-                }
+            _ => {
+                keeper.spawn.tmp_bytes = order.value;
                 sys::kill(pid, sys::SIGKILL);
             }
-            _ => {}
         }
     }
     true

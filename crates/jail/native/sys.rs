@@ -214,6 +214,7 @@ pub(crate) struct sigaction_t {
     pub(crate) restorer: usize,
 }
 pub(crate) const SA_SIGINFO: c_int = 4;
+pub(crate) const SA_NODEFER: c_int = 0x4000_0000;
 pub(crate) const SA_RESETHAND: c_int = 0x8000_0000_u32.cast_signed();
 
 unsafe extern "C" {

@@ -164,7 +164,19 @@ def _qualified(kind):
     return "%s.%s" % (module, name)
 
 
-def _fail(error, _hook_fallback=sys.__excepthook__):
+def _print_exception(kind, error, trace, _print=traceback.print_exception):
+    """The program's own hook, or a traceback with its source lines, which are on no disk."""
+    hook = sys.excepthook
+    if hook is sys.__excepthook__:
+        _print(kind, error, trace)
+        return
+    try:
+        hook(kind, error, trace)
+    except BaseException:
+        _print(kind, error, trace)
+
+
+def _fail(error, _print_exception=_print_exception):
     """Prints the traceback, as Python would, and reports the exception."""
     trace = error.__traceback__
     # Our own frames come first.
@@ -172,9 +184,9 @@ def _fail(error, _hook_fallback=sys.__excepthook__):
         trace = trace.tb_next
     error.__traceback__ = trace
     try:
-        sys.excepthook(type(error), error, trace)
+        _print_exception(type(error), error, trace)
     except BaseException:
-        _hook_fallback(type(error), error, trace)
+        pass
     try:
         message = str(error)
     except BaseException:
@@ -207,7 +219,7 @@ def _finish(_shutdown=threading._shutdown, _atexit=atexit._run_exitfuncs, _flush
         _shutdown()
         _atexit()
     except BaseException as error:
-        sys.excepthook(type(error), error, error.__traceback__)
+        _print_exception(type(error), error, error.__traceback__)
     _flush()
 
 
@@ -376,6 +388,8 @@ def _serve():
     for name in ("GLIBC_TUNABLES", "LD_BIND_NOW"):
         os.environ.pop(name, None)
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    # 8 MiB of reserved stack for each thread would soon fill a limited address space.
+    threading.stack_size(2 << 20)
     sys.modules.pop("__main__", None)
     gc.collect()
     _make_immortal()

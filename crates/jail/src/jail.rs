@@ -123,7 +123,6 @@ pub struct Jail {
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    pub(crate) host: Arc<Host>,
     pub(crate) effective: Effective,
     pub(crate) bare: Pool,
     pub(crate) scientific: Option<Pool>,
@@ -131,7 +130,7 @@ pub(crate) struct Shared {
 }
 
 /// Attempts at a call before it is given up as [`Outcome::Infrastructure`].
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 5;
 
 impl Jail {
     /// Checks what the host gives, starts the zygotes and warms them (about 0.2 s for the bare
@@ -160,7 +159,7 @@ impl Jail {
         let (bare, scientific) = (bare?, scientific?);
         let effective = probe::effective(&config, &host, &bare)?;
         let sessions = AtomicUsize::new(0);
-        let shared = Shared { config, host, effective, bare, scientific, sessions };
+        let shared = Shared { config, effective, bare, scientific, sessions };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -176,7 +175,7 @@ impl Jail {
 
     /// Runs one program to its end and reports it. Blocks while all slots of its kind are taken.
     /// Infrastructure failures (a zygote that was killed) are retried on another slot; a call that
-    /// fails three times ends with [`crate::Outcome::Infrastructure`].
+    /// fails five times ends with [`crate::Outcome::Infrastructure`].
     ///
     /// # Errors
     /// The request is invalid. Everything else is an outcome.
@@ -187,20 +186,20 @@ impl Jail {
         let kind = request.kind.unwrap_or_else(|| Kind::of_program(&request.program));
         let pool = self.shared.pool(kind);
         let turn = Duration::from_millis(config.turn_ms);
-        let mut cause = String::new();
+        let mut causes = Vec::new();
         for _ in 0..ATTEMPTS {
             if control.cancel.is_cancelled() {
                 return Ok(self.shared.label(Report::without_run(Outcome::Cancelled)));
             }
-            let attempt = pool.with_slot(|slot| {
-                let parked = slot.take(limits.tmp_bytes)?;
-                Run::new(slot, &parked, request, limits, control, turn).finish()
+            let attempt = pool.with_slot(limits.tmp_bytes, |slot, parked| {
+                Run::new(slot, parked, request, limits, control, turn).finish()
             });
             match attempt {
                 Ok(finished) => return Ok(self.shared.label(finished.report)),
-                Err(error) => cause = error.to_string(),
+                Err(error) => causes.push(error.to_string()),
             }
         }
+        let cause = causes.join("; ");
         Ok(self.shared.label(Report::without_run(Outcome::Infrastructure { cause })))
     }
 

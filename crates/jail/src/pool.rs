@@ -12,7 +12,7 @@ use crate::Error;
 use crate::host::Host;
 use crate::kind::Kind;
 use crate::request::ResolvedLimits;
-use crate::slot::Slot;
+use crate::slot::{Parked, Slot};
 use crate::wire::Spawn;
 use crate::zygote::Zygote;
 
@@ -35,6 +35,16 @@ struct Slots {
     alive: usize,
 }
 
+/// Where a slot was taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Origin {
+    Idle,
+    Fresh,
+}
+
+/// New slots that may fail one after another before the failure is reported.
+const FRESH_ATTEMPTS: usize = 3;
+
 impl Pool {
     pub(crate) fn start(
         host: Arc<Host>,
@@ -49,41 +59,62 @@ impl Pool {
         Ok(Self { host, kind, most: most.max(1), zygotes, next_zygote, slots, freed })
     }
 
-    /// Runs `work` in a slot. The slot is thrown away if `work` fails.
+    /// Runs `work` in a slot with a parked child. The slot is thrown away if `work` fails.
     pub(crate) fn with_slot<T>(
         &self,
-        work: impl FnOnce(&mut Slot) -> io::Result<T>,
+        tmp_bytes: u64,
+        work: impl FnOnce(&mut Slot, &Parked) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut slot = self.acquire()?;
-        let result = work(&mut slot);
-        let mut slots = self.lock();
-        let broken = if result.is_ok() {
-            slots.idle.push(slot);
-            None
+        let (mut slot, parked) = self.ready_slot(tmp_bytes)?;
+        let result = work(&mut slot, &parked);
+        if result.is_ok() {
+            self.lock().idle.push(slot);
+            self.freed.notify_one();
         } else {
-            slots.alive -= 1;
-            Some(slot)
-        };
-        drop(slots);
-        self.freed.notify_one();
-        drop(broken);
+            self.discard(slot);
+        }
         result
     }
 
-    fn acquire(&self) -> io::Result<Slot> {
+    /// A slot whose child waits. Slots that broke while they lay idle are thrown away on the way:
+    /// no request has been near them.
+    fn ready_slot(&self, tmp_bytes: u64) -> io::Result<(Slot, Parked)> {
+        let mut fresh_failures = 0;
+        loop {
+            let (mut slot, origin) = self.acquire()?;
+            match slot.take(tmp_bytes) {
+                Ok(parked) => return Ok((slot, parked)),
+                Err(error) => {
+                    self.discard(slot);
+                    fresh_failures += usize::from(origin == Origin::Fresh);
+                    if fresh_failures == FRESH_ATTEMPTS {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    fn discard(&self, slot: Slot) {
+        self.lock().alive -= 1;
+        self.freed.notify_one();
+        drop(slot);
+    }
+
+    fn acquire(&self) -> io::Result<(Slot, Origin)> {
         let mut slots = self.lock();
         loop {
             if let Some(index) = slots.idle.iter_mut().rposition(Slot::is_ready) {
-                return Ok(slots.idle.remove(index));
+                return Ok((slots.idle.remove(index), Origin::Idle));
             }
             if !slots.idle.is_empty() {
                 // Not ready yet: the one that has had the longest time will be first.
-                return Ok(slots.idle.remove(0));
+                return Ok((slots.idle.remove(0), Origin::Idle));
             }
             if slots.alive < self.most {
                 slots.alive += 1;
                 drop(slots);
-                return self.make_or_give_back();
+                return self.make_or_give_back().map(|slot| (slot, Origin::Fresh));
             }
             slots = self.freed.wait(slots).unwrap_or_else(PoisonError::into_inner);
         }

@@ -23,7 +23,7 @@ struct Seen {
     status: BTreeMap<String, String>,
     /// Names in the root directory.
     root: Vec<String>,
-    /// Whether the host's password file can be read through any path that leads out.
+    /// `RLIMIT_AS`; negative: unlimited.
     hard_address_space: i64,
     uid: u32,
 }
@@ -74,9 +74,8 @@ fn look(pool: &Pool) -> Result<Seen, Error> {
     let control = Control::default();
     let turn = Duration::from_millis(limits.wall_ms);
     let finished = pool
-        .with_slot(|slot| {
-            let parked = slot.take(limits.tmp_bytes)?;
-            Run::new(slot, &parked, &request, limits, &control, turn).finish()
+        .with_slot(limits.tmp_bytes, |slot, parked| {
+            Run::new(slot, parked, &request, limits, &control, turn).finish()
         })
         .map_err(|error| Error::Isolation { lacks: error.to_string() })?;
     let report = finished.report;

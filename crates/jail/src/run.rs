@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
             let now = Instant::now();
             if turn_deadline.is_some_and(|deadline| now >= deadline) {
                 turn_deadline = None;
-                self.slot.socket.send(&[wire::DEMOTE], &[])?;
+                self.slot.order(wire::DEMOTE, self.parked)?;
                 if let Some(turn_over) = self.control.turn_over {
                     turn_over();
                 }
@@ -251,12 +251,12 @@ impl<'a> Run<'a> {
         match interrupted {
             None if self.is_cell => {
                 *interrupted = Some(now);
-                self.slot.socket.send(&[wire::INTERRUPT], &[])
+                self.slot.order(wire::INTERRUPT, self.parked)
             }
             Some(at) if now < *at + INTERRUPT_WITHIN => Ok(()),
             _ => {
                 *killed = Some(now);
-                self.slot.socket.send(&[wire::KILL], &[])
+                self.slot.order(wire::KILL, self.parked)
             }
         }
     }

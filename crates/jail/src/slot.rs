@@ -16,7 +16,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use crate::cgroup::Group;
 use crate::socket::{Socket, timespec};
-use crate::wire::{self, Exit, Spawn};
+use crate::wire::{self, Exit, Order, Spawn};
 use crate::zygote::Zygote;
 
 /// Longest time that a keeper or a child may take to get ready on a machine that is overloaded.
@@ -33,6 +33,8 @@ pub(crate) struct Parked {
     pub(crate) directory: OwnedFd,
     /// Its process id, in the jail's own namespace.
     pub(crate) pid: u32,
+    /// Its number among the keeper's children.
+    number: u32,
 }
 
 /// See the module.
@@ -104,11 +106,11 @@ impl Slot {
     pub(crate) fn take(&mut self, tmp_bytes: u64) -> io::Result<Parked> {
         let deadline = Instant::now() + READY_WITHIN;
         if self.tmp_bytes != tmp_bytes {
-            let mut message = [wire::RESPAWN; 9];
-            message[1..].copy_from_slice(&tmp_bytes.to_le_bytes());
             self.wait_until_parked(deadline)?;
-            self.parked = None;
-            self.socket.send(&message, &[])?;
+            if let Some(parked) = self.parked.take() {
+                let (kind, child) = (wire::RESPAWN, parked.number);
+                self.socket.send(&Order { kind, child, value: tmp_bytes }.encode(), &[])?;
+            }
             self.tmp_bytes = tmp_bytes;
         }
         self.wait_until_parked(deadline)?;
@@ -126,6 +128,11 @@ impl Slot {
         Ok(())
     }
 
+    /// Tells the keeper what to do with a child; too late is no error.
+    pub(crate) fn order(&self, kind: u8, parked: &Parked) -> io::Result<()> {
+        self.socket.send(&Order { kind, child: parked.number, value: 0 }.encode(), &[])
+    }
+
     /// The next message of keeper or child.
     pub(crate) fn next_event(&self, deadline: Instant) -> io::Result<Event> {
         loop {
@@ -134,11 +141,20 @@ impl Slot {
                 None => return Err(io::Error::other("the keeper is gone")),
                 Some(&wire::READY) => {
                     let pid = message.sender.unwrap_or(0);
+                    let number = message.bytes.get(1..5).and_then(|bytes| bytes.try_into().ok());
+                    let number = u32::from_le_bytes(number.unwrap_or_default());
                     let descriptors: Result<[OwnedFd; wire::READY_DESCRIPTORS], _> =
                         message.descriptors.try_into();
                     let [stdout, stderr, request, directory] = descriptors
                         .map_err(|_| io::Error::other("a child came without its channels"))?;
-                    return Ok(Event::Ready(Parked { stdout, stderr, request, directory, pid }));
+                    return Ok(Event::Ready(Parked {
+                        stdout,
+                        stderr,
+                        request,
+                        directory,
+                        pid,
+                        number,
+                    }));
                 }
                 Some(&wire::FAILED) => {
                     let text = String::from_utf8_lossy(&message.bytes[1..]);

@@ -8,16 +8,19 @@
 // Each side uses its own half.
 #![allow(dead_code)]
 
-/// Jail to keeper, on the slot's socket: end the program and all that it started.
+/// Jail to keeper, on the slot's socket: end the program and all that it started. Like the next
+/// three it is an [`Order`]: it names the child that it is meant for, since that one may be gone
+/// when the order arrives, and another be parked in its place.
 pub(crate) const KILL: u8 = 1;
 /// Jail to keeper: lowest priority from now on.
 pub(crate) const DEMOTE: u8 = 2;
 /// Jail to keeper: interrupt the program (`SIGINT`).
 pub(crate) const INTERRUPT: u8 = 3;
-/// Jail to keeper: replace the parked child by one with another size of `/tmp` (`u64` bytes).
+/// Jail to keeper: replace the parked child by one with another size of `/tmp` (the order's value).
 pub(crate) const RESPAWN: u8 = 4;
 
-/// Child to jail: parked and isolated; carries descriptors (see [`READY_DESCRIPTORS`]).
+/// Child to jail: parked and isolated; its number follows (`u32`), descriptors come along (see
+/// [`READY_DESCRIPTORS`]).
 pub(crate) const READY: u8 = 16;
 /// Keeper to jail: the program and all that it started are gone; an [`Exit`] follows.
 pub(crate) const EXIT: u8 = 17;
@@ -62,6 +65,35 @@ impl Spawn {
         let mut reader = Reader(bytes);
         let spawn = Self { uid: reader.u32()?, session: reader.u32()?, tmp_bytes: reader.u64()? };
         reader.0.is_empty().then_some(spawn)
+    }
+}
+
+/// What the jail tells a keeper to do with a child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// [`KILL`], [`DEMOTE`], [`INTERRUPT`] or [`RESPAWN`].
+    pub(crate) kind: u8,
+    /// The child's number, from its [`READY`].
+    pub(crate) child: u32,
+    /// See [`RESPAWN`].
+    pub(crate) value: u64,
+}
+
+impl Order {
+    pub(crate) const BYTES: usize = 1 + 4 + 8;
+
+    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[0] = self.kind;
+        bytes[1..5].copy_from_slice(&self.child.to_le_bytes());
+        bytes[5..].copy_from_slice(&self.value.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let order = Self { kind: reader.u8()?, child: reader.u32()?, value: reader.u64()? };
+        ((KILL..=RESPAWN).contains(&order.kind) && reader.0.is_empty()).then_some(order)
     }
 }
 

@@ -128,9 +128,10 @@ const ENVIRONMENT: [(&str, &str); 14] = [
     ("MPLBACKEND", "Agg"),
     ("MPLCONFIGDIR", "/tmp"),
     // These two are taken out again before programs run: all symbols bound at the start (binding
-    // one later dirties pages in each child), and glibc's heap on huge pages.
+    // one later dirties pages in each child); glibc's heap on huge pages, and one heap for all
+    // threads (each further one reserves 64 MiB of address space, which is limited).
     ("LD_BIND_NOW", "1"),
-    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1"),
+    ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1"),
 ];
 
 fn memory_file(name: &str, content: &[u8]) -> Result<File, Error> {

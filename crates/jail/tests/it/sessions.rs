@@ -1,0 +1,118 @@
+//! Live interpreters keep their state and hold their limits.
+
+use pretty_assertions::assert_eq;
+use rocstar_jail::{Config, Control, Error, Kind, Limits, Outcome, Report, Request, Session};
+
+use super::{jail, start};
+
+fn open(jail: &rocstar_jail::Jail) -> Session {
+    jail.open_session(Kind::Bare, &Request::default()).expect("a session")
+}
+
+fn cell(session: &mut Session, program: &str) -> Report {
+    let request = Request { last_expression: true, ..Request::new(program) };
+    session.execute(&request, &Control::default()).expect("a live session")
+}
+
+fn short(session: &mut Session, program: &str) -> Report {
+    let limits = Limits { wall_ms: Some(300), ..Limits::default() };
+    let request = Request { limits, ..Request::new(program) };
+    session.execute(&request, &Control::default()).expect("a live session")
+}
+
+#[test]
+fn state_stays_between_cells() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    assert_eq!(cell(&mut session, "x = 20\nimport math").outcome, Outcome::Ok);
+    assert_eq!(cell(&mut session, "def f(y): return x + y + math.floor(1.5)").outcome, Outcome::Ok);
+    let report = cell(&mut session, "print('out')\nf(21)");
+    assert_eq!((report.value.as_deref(), report.stdout.text.as_str()), (Some("42"), "out\n"));
+    let report = cell(&mut session, "open('a', 'w').write('z'); open('a').read()");
+    assert_eq!(report.value.as_deref(), Some("'z'"));
+    assert_eq!(cell(&mut session, "open('a').read()").value.as_deref(), Some("'z'"));
+}
+
+#[test]
+fn an_exception_ends_the_cell_only() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    cell(&mut session, "x = 1");
+    let report = cell(&mut session, "x = 2\n1 / 0\nx = 3");
+    let Outcome::Exception { name, line, .. } = report.outcome else { panic!("{report:?}") };
+    assert_eq!((name.as_str(), line), ("ZeroDivisionError", Some(2)));
+    assert_eq!(cell(&mut session, "x").value.as_deref(), Some("2"));
+}
+
+#[test]
+fn a_time_out_interrupts_and_keeps_the_state() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    cell(&mut session, "x = 'kept'");
+    assert_eq!(short(&mut session, "while True: pass").outcome, Outcome::Timeout);
+    assert_eq!(short(&mut session, "import time; time.sleep(60)").outcome, Outcome::Timeout);
+    assert_eq!(cell(&mut session, "x").value.as_deref(), Some("'kept'"));
+}
+
+#[test]
+fn a_cell_that_refuses_the_interrupt_ends_the_session() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    let stubborn =
+        "import time\nwhile True:\n    try: time.sleep(60)\n    except KeyboardInterrupt: pass";
+    assert_eq!(short(&mut session, stubborn).outcome, Outcome::Timeout);
+    assert!(!session.is_alive());
+    let error = session.execute(&Request::new("1"), &Control::default()).expect_err("ended");
+    assert!(matches!(error, Error::SessionEnded { .. }), "{error}");
+}
+
+#[test]
+fn leaving_ends_the_session_with_its_outcome() {
+    let Some(jail) = jail() else { return };
+    for (program, outcome) in [
+        ("import sys; sys.exit(4)", Outcome::Exit { code: 4 }),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            Outcome::Signal { number: 9, name: "SIGKILL".to_owned() },
+        ),
+    ] {
+        let mut session = open(jail);
+        assert_eq!(cell(&mut session, program).outcome, outcome);
+        assert!(!session.is_alive());
+    }
+}
+
+#[test]
+fn output_left_by_a_thread_comes_with_a_later_cell() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    cell(
+        &mut session,
+        "import threading, time\nt = threading.Thread(target=lambda: (time.sleep(0.05), print('late')))\nt.start()",
+    );
+    assert_eq!(cell(&mut session, "t.join()").stdout.text, "late\n");
+}
+
+#[test]
+fn places_are_counted_and_given_back() {
+    let Some(jail) = start(Config { sessions: 2, ..Config::default() }) else { return };
+    let (first, _second) = (open(&jail), open(&jail));
+    let error = jail.open_session(Kind::Bare, &Request::default()).expect_err("full");
+    assert!(matches!(error, Error::SessionsFull { limit: 2 }), "{error}");
+    drop(first);
+    open(&jail);
+}
+
+#[test]
+fn input_files_and_limits_hold_for_the_session() {
+    let Some(jail) = jail() else { return };
+    let request = Request {
+        files: vec![rocstar_jail::InputFile { path: "data".to_owned(), content: b"d".to_vec() }],
+        limits: Limits { memory_bytes: Some(64 << 20), ..Limits::default() },
+        ..Request::default()
+    };
+    let mut session = jail.open_session(Kind::Bare, &request).expect("a session");
+    assert_eq!(cell(&mut session, "open('data').read()").value.as_deref(), Some("'d'"));
+    assert_eq!(cell(&mut session, "x = bytearray(300 << 20)").outcome, Outcome::MemoryLimit);
+    assert_eq!(cell(&mut session, "1 + 1").value.as_deref(), Some("2"));
+}
