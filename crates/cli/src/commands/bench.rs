@@ -147,6 +147,14 @@ impl Bench {
         if own.ready.degraded {
             terminal.note("DEGRADED: a required isolation layer is missing; see `rocstar doctor`");
         }
+        if let Some(missing) = self.case.packages().iter().find(|name| !own.ready.has(name)) {
+            let error = anyhow::anyhow!(
+                "`--case {}` needs {missing}, and CPython {} has none",
+                self.case.name(),
+                own.ready.python_version
+            );
+            return Err(error.hint("`rocstar sandbox setup` builds an environment that has it"));
+        }
         Ok(own)
     }
 

@@ -1,7 +1,7 @@
 //! `rocstar doctor`: what this machine gives the code environment, with a fix for each lack.
 
 use clap::Args;
-use rocstar_jail::{Config, Effective, Jail};
+use rocstar_jail::{Config, Effective, Jail, Layer};
 use serde::Serialize;
 
 use crate::failure::Finish;
@@ -37,7 +37,7 @@ struct Examination {
     python_version: Option<String>,
     /// Scientific packages that it has, as `name version`.
     packages: Vec<String>,
-    /// Other interpreters found, newest first.
+    /// Every interpreter found, newest first.
     interpreters: Vec<InterpreterRow>,
     machine: Facts,
 }
@@ -47,8 +47,10 @@ struct LayerRow {
     layer: &'static str,
     required: bool,
     holds: bool,
-    /// Where it does not: why, and what would change that.
+    /// Where it does not: why.
     lack: Option<String>,
+    /// Where it does not: what would change that.
+    fix: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -89,7 +91,7 @@ impl Examination {
     fn new(config: Config) -> Self {
         let interpreters =
             python::find_interpreters().into_iter().map(|interpreter| InterpreterRow {
-                path: interpreter.path.display().to_string(),
+                path: interpreter.executable.display().to_string(),
                 version: interpreter.version.to_string(),
                 usable_for_setup: interpreter.is_supported() && interpreter.can_build,
             });
@@ -111,6 +113,7 @@ impl Examination {
         let rows = effective.layers.into_iter().map(|state| LayerRow {
             layer: state.layer.name(),
             required: required.contains(&state.layer),
+            fix: (!state.holds).then(|| fix(state.layer)),
             holds: state.holds,
             lack: state.lack,
         });
@@ -142,7 +145,7 @@ impl Examination {
         for row in &self.interpreters {
             let use_for = if row.usable_for_setup { "" } else { " (not usable for `setup`)" };
             machine.push(vec![
-                "other python".to_owned(),
+                "python found".to_owned(),
                 format!("{} at {}{use_for}", row.version, row.path),
             ]);
         }
@@ -159,18 +162,50 @@ impl Examination {
 
     /// What to do about each lack.
     fn hints(&self) -> Vec<String> {
+        let mut hints = Vec::new();
+        // Layers that one thing would bring back are told together.
         let lacks = self.layers.iter().filter(|row| !row.holds);
-        let mut hints: Vec<String> = lacks
-            .map(|row| {
-                let lack = row.lack.as_deref().unwrap_or("the probe gave no reason");
-                format!("`{}`: {lack}", row.layer)
-            })
-            .collect();
+        let mut fixes: Vec<(&str, Vec<String>)> = Vec::new();
+        for row in lacks {
+            let lack = row.lack.as_deref().unwrap_or("the probe gave no reason");
+            let lack = format!("`{}` ({lack})", row.layer);
+            let fix = row.fix.unwrap_or_default();
+            match fixes.iter_mut().find(|(known, _)| *known == fix) {
+                Some((_, lacks)) => lacks.push(lack),
+                None => fixes.push((fix, vec![lack])),
+            }
+        }
+        hints.extend(fixes.iter().map(|(fix, lacks)| format!("for {}: {fix}", lacks.join(", "))));
         if self.packages.is_empty() {
             hints.push("`rocstar sandbox setup` adds numpy, sympy and others".to_owned());
         }
         hints.extend(host::hints(&self.machine));
         hints
+    }
+}
+
+/// What usually brings a missing layer back.
+const fn fix(layer: Layer) -> &'static str {
+    match layer {
+        Layer::PidNamespace
+        | Layer::MountNamespace
+        | Layer::IpcNamespace
+        | Layer::UtsNamespace
+        | Layer::NetworkNamespace
+        | Layer::UnprivilegedUser => {
+            "run as root, or allow user namespaces: `sysctl -w user.max_user_namespaces=10000`, \
+             and where they exist `kernel.unprivileged_userns_clone=1` and \
+             `kernel.apparmor_restrict_unprivileged_userns=0`; a container has to be started with \
+             them allowed, for example `--privileged`"
+        }
+        Layer::MemoryCgroup | Layer::PidsCgroup | Layer::CpuCgroup => {
+            "run as root, or with a control group of its own: `systemd-run --user --scope \
+             --property=Delegate=yes rocstar …`; resource limits stand in meanwhile"
+        }
+        Layer::Seccomp => "use a kernel built with `CONFIG_SECCOMP_FILTER`",
+        Layer::NoCapabilities | Layer::NoNewPrivileges | Layer::ResourceLimits => {
+            "every kernel gives this: something around this process forbids it"
+        }
     }
 }
 

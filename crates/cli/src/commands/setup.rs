@@ -61,7 +61,11 @@ impl Setup {
     /// No fitting interpreter, packages that can't be had, or an interrupt.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         let base = self.choose_interpreter()?;
-        terminal.note(format_args!("base: CPython {} at {}", base.version, base.path.display()));
+        terminal.note(format_args!(
+            "base: CPython {} at {}",
+            base.version,
+            base.executable.display()
+        ));
         if (base.version.major, base.version.minor) < python::IMMORTAL_OBJECTS {
             terminal.note(
                 "note: calls with numpy or sympy take about half the time on CPython 3.12 or newer",

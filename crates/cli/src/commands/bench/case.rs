@@ -49,6 +49,14 @@ impl Case {
         }
     }
 
+    /// Packages that the programs import.
+    pub(crate) const fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Science | Self::Mix => &["numpy", "sympy"],
+            Self::Trivial | Self::Loop => &[],
+        }
+    }
+
     /// Calls of a run that names no number: a few seconds' worth on two cores.
     pub(crate) const fn default_calls(self) -> usize {
         match self {

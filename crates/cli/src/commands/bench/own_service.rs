@@ -28,6 +28,15 @@ pub(crate) struct Ready {
     pub(crate) isolation: Vec<String>,
     pub(crate) degraded: bool,
     pub(crate) python_version: String,
+    /// As `name version`.
+    pub(crate) packages: Vec<String>,
+}
+
+impl Ready {
+    /// Whether programs can import `package`.
+    pub(crate) fn has(&self, package: &str) -> bool {
+        self.packages.iter().any(|entry| entry.split(' ').next() == Some(package))
+    }
 }
 
 impl OwnService {
