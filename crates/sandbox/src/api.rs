@@ -156,10 +156,10 @@ pub enum Error {
     /// The request can't be accepted; names the field.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),
-    /// The queue is full.
+    /// The queue is full, or this client has its share of it waiting (by calls or by bytes).
     #[error(
-        "the queue is full: {queued} calls wait, of {capacity} that may if their bytes fit too; \
-         retry after {retry_after_s} s"
+        "the queue has no room: {queued} calls wait of {capacity} that may, and one client can't \
+         fill it alone; retry after {retry_after_s} s"
     )]
     Full {
         /// Calls waiting now.

@@ -34,9 +34,9 @@ const LONGEST_LEASE_MS: u64 = 365 * 24 * 3_600 * 1_000;
 pub struct ServiceConfig {
     /// The jail that runs the programs.
     pub jail: Config,
-    /// Most calls that wait at once.
+    /// Most calls that wait at once. One client that submits them one by one gets at most half.
     pub queue_calls: usize,
-    /// Most bytes of programs and input that wait at once.
+    /// Most bytes of programs and input that wait at once, shared in the same way.
     pub queue_bytes: usize,
     /// Programs at full priority at once that one client alone can have; several clients have up
     /// to twice as many together. 0: one more than there are cores.
@@ -53,7 +53,7 @@ impl Default for ServiceConfig {
     fn default() -> Self {
         Self {
             jail: Config::default(),
-            queue_calls: 65_536,
+            queue_calls: 131_072,
             queue_bytes: 512 << 20,
             active_calls: 0,
             session_idle_ms: 10 * 60 * 1_000,

@@ -16,8 +16,10 @@
 //! alone gets at most half, two clients a third each, and a client that holds nothing gets the last
 //! free place. So infinite loops of one client never fill the slots, and another client's call
 //! finds a free turn at once; only where many clients hold all turns does it wait, and then for at
-//! most one turn's length, since every turn ends by then. A fixed share per client would need to
-//! know the number of clients; strict reservation would waste what is reserved.
+//! most one turn's length, since every turn ends by then. The same holds for places in the queue:
+//! a client that has no call waiting may submit whatever fits, one that has may go on while more is
+//! free than it has waiting. A fixed share per client would need to know the number of clients;
+//! strict reservation would waste what is reserved.
 //!
 //! **Shares are of time, not of calls.** Of the clients that may start one, the client that has
 //! used the least time in turns goes first (start-time fair queueing: a client that was away starts
@@ -202,28 +204,38 @@ impl<T: Clone> Scheduler<T> {
         deadline_us: Option<u64>,
         now_us: u64,
     ) -> Result<Ticket, Full> {
-        let calls_after = self.ledger.queued.saturating_add(plan.calls());
-        let bytes_after = self.ledger.queued_bytes.saturating_add(plan.bytes());
-        if calls_after > self.bounds.queue_calls || bytes_after > self.bounds.queue_bytes {
+        if !self.has_room(client, &plan) {
             let queued = self.ledger.queued;
             let retry_after_s = self.finishes.seconds_for(queued, now_us);
             return Err(Full { queued, retry_after_s });
         }
         self.ledger.accepted += plan.calls() as u64;
-        self.ledger.queued = calls_after;
-        self.ledger.queued_bytes = bytes_after;
+        self.ledger.queued += plan.calls();
+        self.ledger.queued_bytes += plan.bytes();
         let sequence = self.next_sequence();
         let number = self.number_of(client, sequence);
         self.change(number, |client| {
-            for (lane, members) in client.lanes.iter_mut().zip(plan.into_lanes()) {
+            for (lane, members) in Lane::ALL.into_iter().zip(plan.into_lanes()) {
                 if !members.is_empty() {
                     let (payload, members) = (payload.clone(), members.into_iter());
                     let waiting = Waiting { payload, members, arrived_us: now_us, deadline_us };
-                    lane.ready.insert(sequence, waiting);
+                    client.put(lane, sequence, waiting);
                 }
             }
         });
         Ok(Ticket { client: number, sequence })
+    }
+
+    /// Whether a submission fits, and its client does not fill the queue alone: the same threshold
+    /// as for turns and slots, over calls and over bytes.
+    fn has_room(&self, client: &ClientId, plan: &Plan) -> bool {
+        let free_calls = self.bounds.queue_calls - self.ledger.queued;
+        let free_bytes = self.bounds.queue_bytes - self.ledger.queued_bytes;
+        let client = self.numbers.get(client).and_then(|number| self.clients.get(number));
+        let (calls, bytes) =
+            client.map_or((0, 0), |client| (client.queued_calls, client.queued_bytes));
+        let fits = plan.calls() <= free_calls && plan.bytes() <= free_bytes;
+        fits && calls < free_calls && bytes <= free_bytes
     }
 
     /// The next call to start, if one may start now. Ask again until there is none.
@@ -328,8 +340,7 @@ impl<T: Clone> Scheduler<T> {
     fn remove(&mut self, waiting: Waiting<T>, end: End) -> Removed<T> {
         let members = waiting.members.as_slice();
         self.ledger.queued -= members.len();
-        self.ledger.queued_bytes -=
-            members.iter().map(|member| u64::from(member.bytes)).sum::<u64>();
+        self.ledger.queued_bytes -= waiting.bytes();
         self.ledger.leave(members.len(), end);
         let indices = members.iter().map(|member| member.index as usize).collect();
         Removed { payload: waiting.payload, indices, arrived_us: waiting.arrived_us }

@@ -21,6 +21,12 @@ pub(super) struct Waiting<T> {
     pub(super) deadline_us: Option<u64>,
 }
 
+impl<T> Waiting<T> {
+    pub(super) fn bytes(&self) -> u64 {
+        self.members.as_slice().iter().map(|member| u64::from(member.bytes)).sum()
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct ClientLane<T> {
     /// By arrival.
@@ -59,6 +65,9 @@ pub(super) struct Client<T> {
     /// Sequence of its latest start: among equals, the one that waited longest goes first.
     pub(super) latest_start: u64,
     pub(super) turns: usize,
+    /// Waiting calls and their bytes, over all lanes.
+    pub(super) queued_calls: usize,
+    pub(super) queued_bytes: u64,
     pub(super) lanes: [ClientLane<T>; LANES],
 }
 
@@ -71,6 +80,8 @@ impl<T: Clone> Client<T> {
             usual_cost_us: FIRST_COST_US,
             latest_start: sequence,
             turns: 0,
+            queued_calls: 0,
+            queued_bytes: 0,
             lanes: Default::default(),
         }
     }
@@ -87,7 +98,9 @@ impl<T: Clone> Client<T> {
         let queue = &mut self.lanes[lane as usize];
         let mut first = queue.ready.first_entry()?;
         if first.get().deadline_us.is_some_and(|deadline_us| deadline_us <= now_us) {
-            return Some(Head::Expired(first.remove()));
+            let waiting = first.remove();
+            self.uncount(&waiting);
+            return Some(Head::Expired(waiting));
         }
         let arrival = *first.key();
         let member = first.get_mut().members.next()?;
@@ -99,6 +112,8 @@ impl<T: Clone> Client<T> {
         };
         queue.slots += 1;
         self.turns += 1;
+        self.queued_calls -= 1;
+        self.queued_bytes -= u64::from(member.bytes);
         self.served_us += self.usual_cost_us;
         self.latest_start = sequence;
         let turn = Turn { since_us: now_us, charged_us: self.usual_cost_us };
@@ -131,26 +146,42 @@ impl<T: Clone> Client<T> {
         }
     }
 
+    /// Puts a submission's calls of one lane in.
+    pub(super) fn put(&mut self, lane: Lane, sequence: u64, waiting: Waiting<T>) {
+        self.queued_calls += waiting.members.len();
+        self.queued_bytes += waiting.bytes();
+        self.lanes[lane as usize].ready.insert(sequence, waiting);
+    }
+
     /// Takes all waiting calls of a submission out.
     pub(super) fn take_submission(&mut self, sequence: u64) -> Vec<Waiting<T>> {
         let lanes = self.lanes.iter_mut();
-        lanes
+        let taken: Vec<Waiting<T>> = lanes
             .filter_map(|lane| {
                 lane.ready.remove(&sequence).or_else(|| lane.paused.remove(&sequence))
             })
-            .collect()
+            .collect();
+        taken.iter().for_each(|waiting| self.uncount(waiting));
+        taken
     }
 
     /// Takes everything that waits.
     pub(super) fn take_all(&mut self) -> Vec<Waiting<T>> {
         let lanes = self.lanes.iter_mut();
-        lanes
+        let taken: Vec<Waiting<T>> = lanes
             .flat_map(|lane| {
                 let ready = std::mem::take(&mut lane.ready);
                 let paused = std::mem::take(&mut lane.paused);
                 ready.into_values().chain(paused.into_values())
             })
-            .collect()
+            .collect();
+        taken.iter().for_each(|waiting| self.uncount(waiting));
+        taken
+    }
+
+    fn uncount(&mut self, waiting: &Waiting<T>) {
+        self.queued_calls -= waiting.members.len();
+        self.queued_bytes -= waiting.bytes();
     }
 }
 
@@ -164,7 +195,7 @@ mod tests {
         let mut client = Client::new(ClientId::new("a"), 0, 0);
         let members = vec![Member { index: 0, bytes: 0 }; 2].into_iter();
         let waiting = Waiting { payload: (), members, arrived_us: 0, deadline_us: None };
-        client.lanes[Lane::Bare as usize].ready.insert(1, waiting);
+        client.put(Lane::Bare, 1, waiting);
         let take = |client: &mut Client<()>| match client.take_head(Lane::Bare, 2, 100) {
             Some(Head::Call { turn, .. }) => turn,
             Some(Head::Expired(_)) | None => panic!("no call"),

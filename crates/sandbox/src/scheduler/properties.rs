@@ -207,9 +207,15 @@ fn apply(
             let admitted =
                 scheduler.admit(&name(client), plan, &submission, deadline_us, model.now_us);
             let before = model.ledger();
-            let fits = before.queued + calls.len() <= BOUNDS.queue_calls
-                && before.queued_bytes + bytes <= BOUNDS.queue_bytes;
-            prop_assert_eq!(admitted.is_ok(), fits);
+            let free_calls = BOUNDS.queue_calls - before.queued;
+            let free_bytes = BOUNDS.queue_bytes - before.queued_bytes;
+            let own = || model.waiting.iter().filter(|call| call.client == client);
+            let own_bytes: u64 = own().map(|call| call.bytes).sum();
+            let has_room = calls.len() <= free_calls
+                && bytes <= free_bytes
+                && own().count() < free_calls
+                && own_bytes <= free_bytes;
+            prop_assert_eq!(admitted.is_ok(), has_room);
             if let Ok(ticket) = admitted {
                 model.admit(client, &calls, start_within_us);
                 model.tickets.push(ticket);
@@ -376,6 +382,18 @@ fn infinite_loops_of_one_client_leave_half_of_the_slots_and_a_free_turn() {
         assert_eq!(client, "other");
         scheduler.finish(run, End::Answered, 0);
     }
+}
+
+#[test]
+fn a_client_that_floods_the_queue_leaves_half_of_it() {
+    let mut scheduler = Scheduler::new(Bounds { queue_calls: 10, ..ROOMY });
+    let mut submit = |client: &'static str, calls: u32| {
+        let mut plan = Plan::default();
+        (0..calls).for_each(|index| plan.add(index, Lane::Bare, 1));
+        scheduler.admit(&ClientId::new(client), plan, &client, None, 0).is_ok()
+    };
+    assert_eq!((0..100).filter(|_| submit("flood", 1)).count(), 5);
+    assert!(submit("other", 5), "what fits is taken from a client that has nothing waiting");
 }
 
 #[test]
