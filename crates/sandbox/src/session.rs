@@ -196,6 +196,8 @@ impl Sessions {
             registry.remove(id, &Ending::Closed)
         };
         if let Some((live, cause)) = removed {
+            // At once, in case that nobody waits for the rest.
+            live.condemn(&cause);
             self.blocking(move || {
                 live.end(&cause);
                 Ok(())

@@ -37,7 +37,7 @@ impl Live {
     pub(super) fn execute(&self, request: &Request, control: &Control<'_>) -> Answer {
         let mut held = lock(&self.session);
         *lock(&self.current) = Some(control.cancel.clone());
-        // `end` sets the cause, then looks for a cell to cancel: here it is the other way round, so
+        // `condemn` sets the cause, then looks for a cell to cancel: here it is the other way round, so
         // that one of the two sees the other.
         let answer = match (self.cause.get(), held.as_mut()) {
             (None, Some(session)) => match session.execute(request, control) {
@@ -91,12 +91,18 @@ impl Live {
         self.cause.get().map(String::as_str)
     }
 
-    /// Cancels the cell that runs, and ends the processes. Blocks for the milliseconds that takes.
-    pub(super) fn end(&self, cause: &str) {
+    /// Lets no further cell run, and cancels the one that runs. Does not block; whoever lets go of
+    /// the session last ends its processes.
+    pub(super) fn condemn(&self, cause: &str) {
         let _ = self.cause.set(cause.to_owned());
         if let Some(cancel) = lock(&self.current).as_ref() {
             cancel.cancel();
         }
+    }
+
+    /// Condemns it and ends the processes. Blocks for the milliseconds that a cell takes to stop.
+    pub(super) fn end(&self, cause: &str) {
+        self.condemn(cause);
         *lock(&self.session) = None;
     }
 }
