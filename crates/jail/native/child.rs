@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use crate::enter::{drop_bounding_set, fault, map_ids, mount};
 use crate::sys::{self, c_void, check, errno};
 use crate::wire::{self, RequestBody, RequestHead, Said, Spawn};
-use crate::{Failure, State};
+use crate::{Failure, State, degraded};
 
 /// The child's ends of a run's channels.
 #[derive(Debug, Clone, Copy)]
@@ -82,6 +82,8 @@ pub(crate) struct Run {
     jail_ends: JailEnds,
     /// Its number among the keeper's children.
     number: u32,
+    /// The private directory, where it is on the host's disk (see `degraded.rs`).
+    pub(crate) directory: Option<std::path::PathBuf>,
     /// The process that may report.
     pid: sys::pid_t,
     nonce: [u8; 16],
@@ -98,6 +100,7 @@ impl Run {
         parts: Parts { stdout: -1, stderr: -1, request: -1 },
         jail_ends: JailEnds { stdout: -1, stderr: -1, request: -1 },
         number: 0,
+        directory: None,
         pid: 0,
         nonce: [0; 16],
         body: std::ptr::null(),
@@ -115,6 +118,7 @@ impl Run {
             jail_ends: channels.jail_ends,
             number,
             pid,
+            directory: self.directory.take(),
             ..Self::NONE
         };
     }
@@ -187,30 +191,15 @@ fn wait_for_request(state: &mut State, first: bool) -> c_int {
 
 /// Puts every layer around this process.
 fn isolate(state: &mut State) -> Result<(), Failure> {
-    let run = &state.run;
     // SAFETY: plain system calls.
     unsafe {
         sys::setsid();
         // The zygote's is off; without it, this process's own files in /proc belong to root.
         sys::prctl(sys::PR_SET_DUMPABLE, 1);
-        let flags = sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
-        check("new mount, ipc and uts namespaces", sys::unshare(flags))?;
     }
-    let (uid, gid) = if state.privileged { (run.spawn.uid, run.spawn.uid) } else { (0, 0) };
-    let options = format!(
-        "mode=0700,size={},nr_inodes={},uid={uid},gid={gid}",
-        run.spawn.tmp_bytes,
-        inodes(run.spawn.tmp_bytes)
-    );
-    let flags = sys::MS_NOSUID | sys::MS_NODEV;
-    mount(Some("tmp"), "/tmp", Some("tmpfs"), flags, Some(&options))?;
-    let flags = flags | sys::MS_NOEXEC;
-    mount(Some("proc"), "/proc", Some("proc"), flags, Some("subset=pid"))?;
-    // SAFETY: valid paths.
-    let private_directory = unsafe {
-        check("enter /tmp", sys::chdir(c"/tmp".as_ptr()))?;
-        let flags = sys::O_RDONLY | sys::O_DIRECTORY | sys::O_CLOEXEC;
-        check("open /tmp", sys::open(c"/tmp".as_ptr(), flags))?
+    let private_directory = match state.run.directory.take() {
+        Some(path) => degraded::enter(&path)?,
+        None => enter_own_view(state)?,
     };
     // The kernel's first choice when memory is short.
     fs::write("/proc/self/oom_score_adj", "800")
@@ -227,6 +216,31 @@ fn isolate(state: &mut State) -> Result<(), Failure> {
     close_all(&[state.run.socket, private_directory]);
     state.run.socket = -1;
     Ok(())
+}
+
+/// Own namespaces, and in them an own `/tmp`, which is entered, and `/proc`. Gives a descriptor of
+/// `/tmp`.
+fn enter_own_view(state: &State) -> Result<c_int, Failure> {
+    let run = &state.run;
+    let flags = sys::CLONE_NEWNS | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS;
+    // SAFETY: a plain system call.
+    check("new mount, ipc and uts namespaces", unsafe { sys::unshare(flags) })?;
+    let (uid, gid) = if state.privileged { (run.spawn.uid, run.spawn.uid) } else { (0, 0) };
+    let options = format!(
+        "mode=0700,size={},nr_inodes={},uid={uid},gid={gid}",
+        run.spawn.tmp_bytes,
+        inodes(run.spawn.tmp_bytes)
+    );
+    let flags = sys::MS_NOSUID | sys::MS_NODEV;
+    mount(Some("tmp"), "/tmp", Some("tmpfs"), flags, Some(&options))?;
+    let flags = flags | sys::MS_NOEXEC;
+    mount(Some("proc"), "/proc", Some("proc"), flags, Some("subset=pid"))?;
+    // SAFETY: valid paths.
+    unsafe {
+        check("enter /tmp", sys::chdir(c"/tmp".as_ptr()))?;
+        let flags = sys::O_RDONLY | sys::O_DIRECTORY | sys::O_CLOEXEC;
+        check("open /tmp", sys::open(c"/tmp".as_ptr(), flags))
+    }
 }
 
 /// A file needs about one KiB of kernel memory however small it is.
@@ -246,7 +260,7 @@ fn become_nobody(state: &State) -> Result<(), Failure> {
             check("setresuid", sys::syscall(sys::number::SETRESUID, id, id, id))?;
             // The change of user switched it off again.
             sys::prctl(sys::PR_SET_DUMPABLE, 1);
-        } else {
+        } else if !state.degraded {
             check("new user namespace", sys::unshare(sys::CLONE_NEWUSER))?;
             map_ids("65534", 0, 0)?;
             drop_bounding_set()?;

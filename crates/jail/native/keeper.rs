@@ -11,11 +11,12 @@
 //! killed, the kernel kills everything else in the namespace.
 
 use std::ffi::c_int;
+use std::path::PathBuf;
 
 use crate::child::{self, Parts};
 use crate::sys::{self, c_void, check, errno};
 use crate::wire::{self, Exit, Order, Spawn};
-use crate::{Failure, State, say};
+use crate::{Failure, State, degraded, say};
 
 const SENTINEL_STACK: usize = 16 << 10;
 
@@ -67,6 +68,9 @@ struct Keeper {
     sentinel_stack: *mut c_void,
     /// Number of the child that is there now.
     child: u32,
+    /// Private directories on the host's disk, where there is no view of its own to hold them: the
+    /// last two children's. The jail may still read from the older one.
+    directories: [Option<PathBuf>; 2],
 }
 
 /// Why the keeper's loop went on.
@@ -104,16 +108,12 @@ fn keep(state: &mut State, spawn: &Spawn, socket: c_int, page: c_int) -> c_int {
         page: page_address.cast(),
         sentinel_stack: stack,
         child: 0,
+        directories: [None, None],
     };
-    // An empty network of the slot's own: programs that run at the same time must not meet in
-    // abstract socket names. Once per slot: making one takes a lock that the whole kernel shares.
-    // SAFETY: a plain system call.
-    if let Err((what, error)) =
-        check("new network namespace", unsafe { sys::unshare(sys::CLONE_NEWNET) })
-    {
-        child::send_failure(socket, what, error);
-        // SAFETY: ends this process.
-        unsafe { sys::_exit(1) };
+    if state.degraded {
+        degraded::adopt_orphans();
+    } else {
+        enter_own_network(socket);
     }
     child::send(socket, &[wire::HELLO], &[]);
     if !wait_for_start(socket) {
@@ -133,6 +133,19 @@ fn keep(state: &mut State, spawn: &Spawn, socket: c_int, page: c_int) -> c_int {
     }
 }
 
+fn enter_own_network(socket: c_int) {
+    // An empty network of the slot's own: programs that run at the same time must not meet in
+    // abstract socket names. Once per slot: making one takes a lock that the whole kernel shares.
+    // SAFETY: a plain system call.
+    if let Err((what, error)) =
+        check("new network namespace", unsafe { sys::unshare(sys::CLONE_NEWNET) })
+    {
+        child::send_failure(socket, what, error);
+        // SAFETY: ends this process.
+        unsafe { sys::_exit(1) };
+    }
+}
+
 /// Between the keeper's birth and this message the jail moves it into the slot's control groups.
 fn wait_for_start(socket: c_int) -> bool {
     let mut message = [0_u8; wire::MAX_MESSAGE_BYTES];
@@ -143,8 +156,16 @@ fn wait_for_start(socket: c_int) -> bool {
 fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
     keeper.child = keeper.child.wrapping_add(1);
     let (parts, jail_ends) = Parts::create()?;
-    enter_new_pid_namespace()?;
-    let sentinel = start_sentinel(keeper)?;
+    let sentinel = if state.degraded {
+        let made = degraded::make_directory(state, keeper.spawn.uid, keeper.child)?;
+        state.run.directory = Some(made.clone());
+        keeper.directories.swap(0, 1);
+        remove(keeper.directories[1].replace(made));
+        NO_SENTINEL
+    } else {
+        enter_new_pid_namespace()?;
+        start_sentinel(keeper)?
+    };
     // SAFETY: single-threaded. `serve` in `python.rs` sees to the interpreter.
     let pid = unsafe { sys::fork() };
     if pid == 0 {
@@ -155,14 +176,17 @@ fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
     let fork_error = errno();
     parts.close();
     jail_ends.close();
-    leave_pid_namespace(state)?;
+    if !state.degraded {
+        leave_pid_namespace(state)?;
+    }
     if pid < 0 {
-        end_sentinel(sentinel);
+        end_all(sentinel);
         return Err(("fork a child", fork_error));
     }
     let exit = watch(keeper, pid, sentinel)?;
     if child::send(keeper.socket, &exit.encode(), &[]) < 0 {
         // The jail is gone, and now so is all that ran here.
+        keeper.directories.iter_mut().for_each(|directory| remove(directory.take()));
         // SAFETY: ends this process.
         unsafe { sys::_exit(0) };
     }
@@ -206,9 +230,33 @@ extern "C" fn sentinel(_: *mut c_void) -> c_int {
     }
 }
 
+/// In place of a sentinel's process id where there are no namespaces.
+const NO_SENTINEL: sys::pid_t = 0;
+
+fn remove(directory: Option<PathBuf>) {
+    if let Some(path) = directory {
+        // A program may have made what only root can remove; it stays on the host's disk.
+        let _ = std::fs::remove_dir_all(path);
+    }
+}
+
+/// Kills child and namespace; their end is waited for elsewhere.
+fn kill_all(pid: sys::pid_t, sentinel: sys::pid_t) {
+    // SAFETY: our own, unreaped children.
+    unsafe {
+        if sentinel != NO_SENTINEL {
+            sys::kill(sentinel, sys::SIGKILL);
+        }
+        sys::kill(pid, sys::SIGKILL);
+    }
+}
+
 /// Kills the namespace's first process, and with it whatever is left there, and waits until all
 /// of it is gone.
-fn end_sentinel(sentinel: sys::pid_t) {
+fn end_all(sentinel: sys::pid_t) {
+    if sentinel == NO_SENTINEL {
+        return degraded::end_everything();
+    }
     // SAFETY: our own, unreaped child.
     unsafe {
         sys::kill(sentinel, sys::SIGKILL);
@@ -247,7 +295,7 @@ fn watch(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> Result<E
         sys::close(pidfd);
         sys::wait4(pid, &raw mut status, 0, &raw mut usage);
     }
-    end_sentinel(sentinel);
+    end_all(sentinel);
     let micros = |time: sys::timeval| (time.seconds * 1_000_000 + time.microseconds) as u64;
     Ok(Exit {
         status,
@@ -262,8 +310,7 @@ fn obey(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> bool {
     let mut message = [0_u8; wire::MAX_MESSAGE_BYTES];
     let length = child::receive(keeper.socket, &mut message, &mut []);
     if length <= 0 {
-        // SAFETY: our own, unreaped child.
-        unsafe { sys::kill(sentinel, sys::SIGKILL) };
+        kill_all(pid, sentinel);
         return false;
     }
     let order = message.get(..length as usize).and_then(Order::decode);
@@ -272,10 +319,7 @@ fn obey(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> bool {
     // SAFETY: plain system calls on our own, unreaped children.
     unsafe {
         match order.kind {
-            wire::KILL => {
-                sys::kill(sentinel, sys::SIGKILL);
-                sys::kill(pid, sys::SIGKILL);
-            }
+            wire::KILL => kill_all(pid, sentinel),
             wire::INTERRUPT => {
                 sys::kill(pid, sys::SIGINT);
             }

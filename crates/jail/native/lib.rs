@@ -18,6 +18,7 @@
 
 mod arena;
 mod child;
+mod degraded;
 mod enter;
 mod keeper;
 mod python;
@@ -33,6 +34,8 @@ use std::ffi::c_int;
 pub(crate) struct State {
     /// Root server: user ids by `setresuid`. Otherwise: user namespaces.
     pub(crate) privileged: bool,
+    /// The host gives no namespaces, and was told to go on without (see `degraded.rs`).
+    pub(crate) degraded: bool,
     /// The zygote's own process id namespace, to come back to.
     pub(crate) own_pid_namespace: c_int,
     /// The system call filter, as an array of `struct sock_filter`.
@@ -49,6 +52,7 @@ unsafe impl Sync for Global {}
 
 static STATE: Global = Global(UnsafeCell::new(State {
     privileged: false,
+    degraded: false,
     own_pid_namespace: -1,
     filter: Vec::new(),
     run: child::Run::NONE,

@@ -13,25 +13,45 @@ use crate::{Config, Error, jail::system, seccomp};
 pub(crate) struct Host {
     pub(crate) blueprint: Blueprint,
     pub(crate) groups: Groups,
-    /// Programs run under user ids of their own; otherwise in user namespaces.
+    /// Programs run under user ids of their own; otherwise in user namespaces, or as the server's
+    /// user where there are none.
     pub(crate) privileged: bool,
     first_uid: u32,
     /// Counts slots: names their groups and picks their user ids.
     counter: AtomicU32,
 }
 
+/// Whether programs get namespaces of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Namespaces {
+    /// The rule.
+    Own,
+    /// The host gives none, and the server was told to go on (see `native/degraded.rs`).
+    None,
+}
+
 /// Slots before a user id comes round again.
 const USER_IDS: u32 = 1_000_000;
 
 impl Host {
-    pub(crate) fn find(config: &Config) -> Result<Self, Error> {
+    pub(crate) fn find(config: &Config, namespaces: Namespaces) -> Result<Self, Error> {
         let interpreter = Interpreter::probe(&config.python)?;
         let filter = seccomp::compile().map_err(|error| {
             system("compile the system call allow-list")(std::io::Error::other(error))
         })?;
-        let privileged = is_privileged();
+        let (privileged, first_line) = match namespaces {
+            Namespaces::Own => {
+                let privileged = holds(&[SETGID, SETUID, SETPCAP, SYS_ADMIN]);
+                (privileged, "")
+            }
+            Namespaces::None => (holds(&[SETGID, SETUID, SETPCAP]), "degraded\n"),
+        };
         let mode = if privileged { "privileged" } else { "user" };
-        let text = format!("mode {mode}\nfilter\t{}\n{}", hex(&filter.program), interpreter.view());
+        let text = format!(
+            "{first_line}mode {mode}\nfilter\t{}\n{}",
+            hex(&filter.program),
+            interpreter.view()
+        );
         Ok(Self {
             blueprint: Blueprint { interpreter, config: text },
             groups: Groups::find(),
@@ -55,18 +75,19 @@ impl Host {
     }
 }
 
-/// Whether this process may make namespaces and change users itself, without a user namespace.
-fn is_privileged() -> bool {
-    const SETGID: u32 = 6;
-    const SETUID: u32 = 7;
-    const SETPCAP: u32 = 8;
-    const SYS_ADMIN: u32 = 21;
+/// Whether this process is root and holds these capabilities.
+fn holds(capabilities: &[u32]) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let held = status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
         .and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
         .unwrap_or(0);
-    rustix::process::geteuid().is_root()
-        && [SETGID, SETUID, SETPCAP, SYS_ADMIN].iter().all(|bit| held & (1 << bit) != 0)
+    rustix::process::geteuid().is_root() && capabilities.iter().all(|bit| held & (1 << bit) != 0)
 }
+
+// Numbers of capabilities.
+const SETGID: u32 = 6;
+const SETUID: u32 = 7;
+const SETPCAP: u32 = 8;
+const SYS_ADMIN: u32 = 21;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::host::Host;
+use crate::host::{Host, Namespaces};
 use crate::pool::Pool;
 use crate::run::Run;
 use crate::{Config, Effective, InvalidRequest, Kind, Outcome, Report, Request, probe};
@@ -139,27 +139,12 @@ impl Jail {
     /// # Errors
     /// The interpreter does not start, or a required layer is missing.
     pub fn start(config: Config) -> Result<Self, Error> {
-        let host = Arc::new(Host::find(&config)?);
-        let count = match config.zygotes {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            count => count,
+        let shared = match Shared::start(&config, Namespaces::Own) {
+            Err(Error::Isolation { .. }) if config.allow_degraded => {
+                Shared::start(&config, Namespaces::None)?
+            }
+            other => other?,
         };
-        let wants_science = config.scientific && host.has_science();
-        let start = |kind| Pool::start(Arc::clone(&host), kind, count, config.slots);
-        let (bare, scientific) = std::thread::scope(|scope| {
-            let scientific = wants_science.then(|| scope.spawn(|| start(Kind::Scientific)));
-            let bare = start(Kind::Bare);
-            let scientific = scientific.map(|thread| {
-                thread.join().unwrap_or_else(|_| {
-                    Err(system("warm the scientific zygote")(io::Error::other("thread failed")))
-                })
-            });
-            (bare, scientific.transpose())
-        });
-        let (bare, scientific) = (bare?, scientific?);
-        let effective = probe::effective(&config, &host, &bare)?;
-        let sessions = AtomicUsize::new(0);
-        let shared = Shared { config, effective, bare, scientific, sessions };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -221,6 +206,30 @@ impl Jail {
 }
 
 impl Shared {
+    fn start(config: &Config, namespaces: Namespaces) -> Result<Self, Error> {
+        let host = Arc::new(Host::find(config, namespaces)?);
+        let count = match config.zygotes {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            count => count,
+        };
+        let wants_science = config.scientific && host.has_science();
+        let start = |kind| Pool::start(Arc::clone(&host), kind, count, config.slots);
+        let (bare, scientific) = std::thread::scope(|scope| {
+            let scientific = wants_science.then(|| scope.spawn(|| start(Kind::Scientific)));
+            let bare = start(Kind::Bare);
+            let scientific = scientific.map(|thread| {
+                thread.join().unwrap_or_else(|_| {
+                    Err(system("warm the scientific zygote")(io::Error::other("thread failed")))
+                })
+            });
+            (bare, scientific.transpose())
+        });
+        let (bare, scientific) = (bare?, scientific?);
+        let effective = probe::effective(config, &host, &bare)?;
+        let sessions = AtomicUsize::new(0);
+        Ok(Self { config: config.clone(), effective, bare, scientific, sessions })
+    }
+
     /// The pool that runs `kind`; the bare one where no scientific packages are installed.
     pub(crate) fn pool(&self, kind: Kind) -> &Pool {
         match (kind, &self.scientific) {

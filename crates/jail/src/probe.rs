@@ -110,7 +110,11 @@ fn lack_of(layer: Layer, seen: &Seen, host: &Host) -> Option<String> {
         Layer::IpcNamespace => namespace("ipc"),
         Layer::UtsNamespace => namespace("uts"),
         Layer::NetworkNamespace => namespace("net"),
-        Layer::UnprivilegedUser => unless(seen.uid != 0, "the program runs as user 0"),
+        Layer::UnprivilegedUser => {
+            let own = rustix::process::geteuid().as_raw() == seen.uid;
+            let shared_user = own && namespace("user").is_some();
+            unless(seen.uid != 0 && !shared_user, "the program runs as the server's own user")
+        }
         Layer::NoCapabilities => {
             let empty = ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"]
                 .iter()

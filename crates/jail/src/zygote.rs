@@ -73,6 +73,10 @@ impl Zygote {
                     Err(error) => error.to_string(),
                     Ok(_) => zygote.said(),
                 };
+                // The library marks its own lines; what Python says about them comes after.
+                if let Some(line) = cause.lines().find_map(|line| line.strip_prefix("rocstar: ")) {
+                    return Err(Error::Isolation { lacks: line.to_owned() });
+                }
                 let python = blueprint.interpreter.executable.display().to_string();
                 Err(Error::Python { python, cause })
             }
@@ -95,7 +99,7 @@ impl Zygote {
         let read = self.log.rewind().and_then(|()| self.log.read_to_string(&mut text));
         match read {
             Ok(_) if !text.trim().is_empty() => {
-                let lines: Vec<&str> = text.trim().lines().rev().take(8).collect();
+                let lines: Vec<&str> = text.trim().lines().rev().take(12).collect();
                 lines.into_iter().rev().collect::<Vec<_>>().join("\n")
             }
             _ => "it ended without a word".to_owned(),

@@ -1,5 +1,6 @@
 //! The jail through its public interface, on a real host. A host that can't isolate prints SKIP.
 
+mod degraded;
 mod files;
 mod limits;
 mod outcomes;
