@@ -84,7 +84,16 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().context("no async runtime")
 }
 
-/// Binds the address and serves until SIGINT or SIGTERM. `announce` is called when requests are
+/// What tells a service to stop, beside SIGINT and SIGTERM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StopOn {
+    /// Nothing else.
+    Signals,
+    /// The end of standard input: whoever holds its other end is gone.
+    EndOfInput,
+}
+
+/// Binds the address and serves until it is told to stop. `announce` is called when requests are
 /// answered.
 ///
 /// # Errors
@@ -92,6 +101,7 @@ pub(crate) fn runtime() -> anyhow::Result<Runtime> {
 pub(crate) fn serve(
     settings: &Settings,
     terminal: Terminal,
+    stop_on: StopOn,
     announce: impl FnOnce(&Announcement) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
@@ -101,6 +111,8 @@ pub(crate) fn serve(
     let finished = runtime.block_on(async {
         let effective = sandbox.effective().await?;
         note_effective(&effective, terminal);
+        // Before the announcement: whoever reads it may send a signal at once.
+        let stops = Stops::new(stop_on)?;
         announce(&Announcement {
             url: format!("http://{address}"),
             pid: std::process::id(),
@@ -110,26 +122,55 @@ pub(crate) fn serve(
             packages: effective.packages,
             degraded: effective.degraded,
         })?;
-        until_stopped(listener, &sandbox, settings, terminal).await
+        until_stopped(listener, &sandbox, settings, stops, terminal).await
     });
     // A second signal leaves threads inside running calls: the process does not wait for them.
     runtime.shutdown_background();
     finished
 }
 
+/// Everything that may tell the service to stop.
+struct Stops {
+    interrupt: Signal,
+    terminate: Signal,
+    stop_on: StopOn,
+}
+
+impl Stops {
+    fn new(stop_on: StopOn) -> std::io::Result<Self> {
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Self { interrupt, terminate: signal(SignalKind::terminate())?, stop_on })
+    }
+
+    /// Waits for the next; the end of input counts once.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            () = end_of_input(), if self.stop_on == StopOn::EndOfInput => {
+                self.stop_on = StopOn::Signals;
+            }
+        }
+    }
+}
+
+async fn end_of_input() {
+    // What arrives is of no interest, and an input that can't be read has ended too.
+    let _ = tokio::io::copy(&mut tokio::io::stdin(), &mut tokio::io::sink()).await;
+}
+
 async fn until_stopped(
     listener: TcpListener,
     sandbox: &Arc<LocalSandbox>,
     settings: &Settings,
+    mut stops: Stops,
     terminal: Terminal,
 ) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let server = http::serve(listener, Arc::clone(sandbox), settings.http.clone(), stop.clone());
     let grace = Duration::from_millis(settings.shutdown_grace_ms);
-    let (mut interrupt, mut terminate) =
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let told_to_stop = async {
-        either(&mut interrupt, &mut terminate).await;
+        stops.next().await;
         terminal.note(format_args!(
             "stopping: running calls have up to {} s; a second signal stops at once",
             grace.as_secs_f64()
@@ -137,7 +178,7 @@ async fn until_stopped(
         stop.cancel();
         let stats = tokio::select! {
             stats = sandbox.shutdown(grace) => Some(stats),
-            () = either(&mut interrupt, &mut terminate) => None,
+            () = stops.next() => None,
         };
         stats.ok_or_else(|| StoppedAtOnce.into())
     };
@@ -155,13 +196,6 @@ async fn until_stopped(
 #[derive(Debug, thiserror::Error)]
 #[error("stopped at once; running calls were ended")]
 struct StoppedAtOnce;
-
-async fn either(left: &mut Signal, right: &mut Signal) {
-    tokio::select! {
-        _ = left.recv() => {}
-        _ = right.recv() => {}
-    }
-}
 
 async fn bind(settings: &Settings) -> anyhow::Result<TcpListener> {
     let listen = settings.listen.as_str();

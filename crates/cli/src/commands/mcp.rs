@@ -7,7 +7,7 @@ use rocstar_sandbox::{Sandbox, mcp};
 
 use super::serve::AccessOptions;
 use crate::failure::Finish;
-use crate::service;
+use crate::service::{self, StopOn};
 use crate::settings::{Settings, SettingsOptions};
 use crate::terminal::Terminal;
 
@@ -36,7 +36,7 @@ impl Mcp {
             self.access.add_to(layers, self.listen.as_deref());
         })?;
         if self.listen.is_some() {
-            service::serve(&settings, terminal, |announcement| {
+            service::serve(&settings, terminal, StopOn::Signals, |announcement| {
                 terminal.note(format_args!("listening: {}/mcp", announcement.url));
                 Ok(())
             })?;

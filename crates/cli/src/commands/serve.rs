@@ -4,7 +4,7 @@ use clap::Args;
 
 use crate::env_vars;
 use crate::failure::Finish;
-use crate::service::{self, Announcement};
+use crate::service::{self, Announcement, StopOn};
 use crate::settings::{Layers, SettingsOptions};
 use crate::terminal::Terminal;
 
@@ -26,6 +26,9 @@ pub(crate) struct Serve {
     /// Print one JSON line on standard output when requests are answered
     #[arg(long)]
     json: bool,
+    /// Stop when standard input ends, as it does when the program that holds its other end is gone
+    #[arg(long)]
+    stop_with_input: bool,
     #[command(flatten)]
     settings: SettingsOptions,
 }
@@ -70,7 +73,8 @@ impl Serve {
             return Ok(Finish::Good);
         }
         let secured = settings.http.token.is_some();
-        service::serve(&settings, terminal, |announcement| {
+        let stop_on = if self.stop_with_input { StopOn::EndOfInput } else { StopOn::Signals };
+        service::serve(&settings, terminal, stop_on, |announcement| {
             banner(announcement, secured, terminal);
             if self.json {
                 terminal.json_line(announcement)?;

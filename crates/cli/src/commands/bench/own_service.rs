@@ -46,14 +46,15 @@ impl OwnService {
     /// It does not start; the cause is what it said on standard error.
     pub(crate) fn start(settings: &SettingsOptions, more: &[&str]) -> anyhow::Result<Self> {
         let mut process = Command::new(OWN_PROGRAM)
-            .args(["sandbox", "serve", "--json", "--no-progress"])
+            .args(["sandbox", "serve", "--json", "--no-progress", "--stop-with-input"])
             .args(settings.to_arguments())
             .args(more)
             // Last, so that nothing moves it away from a free port of the loopback address.
             .args(["--set", "listen=127.0.0.1:0"])
             .env_remove(env_vars::LISTEN)
             .env_remove(env_vars::TOKEN)
-            .stdin(Stdio::null())
+            // However this process ends, the pipe ends with it, and the service with the pipe.
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -83,10 +84,8 @@ impl OwnService {
 
 impl Drop for OwnService {
     fn drop(&mut self) {
-        if let Some(pid) = rustix::process::Pid::from_raw(self.process.id().cast_signed()) {
-            // It may have ended by itself; there is nothing to stop then.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-        }
+        drop(self.process.stdin.take());
+        // Only an error if it was waited for before.
         let _ = self.process.wait();
     }
 }
