@@ -18,6 +18,11 @@ pub struct HttpConfig {
     /// who reach the port. Never written out.
     #[serde(skip_serializing)]
     pub token: Option<String>,
+    /// Most connections at once; more wait to be accepted. 0: half of the files that the process
+    /// may open, the rest being for the programs.
+    pub connections: usize,
+    /// A connection is closed when this long passes without a request's head, in milliseconds.
+    pub idle_connection_ms: u64,
     /// Largest body of a single call, session cell or `run_code`, in bytes.
     pub call_body_bytes: usize,
     /// Largest body of a batch, a judgement or a submission, in bytes.
@@ -39,6 +44,8 @@ impl Default for HttpConfig {
     fn default() -> Self {
         Self {
             token: None,
+            connections: 0,
+            idle_connection_ms: 120_000,
             call_body_bytes: 16 << 20,
             batch_body_bytes: 256 << 20,
             held_body_bytes: 384 << 20,
@@ -59,6 +66,7 @@ impl HttpConfig {
         let positive = "must be at least 1";
         let checks = [
             ("token", self.token.as_deref() != Some(""), "must not be empty"),
+            ("idle_connection_ms", self.idle_connection_ms >= 1, positive),
             ("call_body_bytes", self.call_body_bytes >= 1, positive),
             ("batch_body_bytes", self.batch_body_bytes >= 1, positive),
             ("held_body_bytes", self.held_body_bytes >= 1, positive),
@@ -83,6 +91,8 @@ impl fmt::Debug for HttpConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             token,
+            connections,
+            idle_connection_ms,
             call_body_bytes,
             batch_body_bytes,
             held_body_bytes,
@@ -94,6 +104,8 @@ impl fmt::Debug for HttpConfig {
         formatter
             .debug_struct("HttpConfig")
             .field("token", &token.as_ref().map(|_| "…"))
+            .field("connections", connections)
+            .field("idle_connection_ms", idle_connection_ms)
             .field("call_body_bytes", call_body_bytes)
             .field("batch_body_bytes", batch_body_bytes)
             .field("held_body_bytes", held_body_bytes)

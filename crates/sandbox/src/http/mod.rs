@@ -9,11 +9,13 @@
 //! | `/mcp` | the crate's `mcp` module |
 //!
 //! Invariant: a handler lives only as long as its connection, so a client that goes away drops its
-//! future and thereby frees its work; nothing here is spawned apart from parsing large bodies.
+//! future and thereby frees its work; nothing is spawned but connections and the parsing of large
+//! bodies.
 
 mod body;
 mod code_judge;
 mod config;
+mod connections;
 mod error;
 mod guard;
 mod metrics;
@@ -27,13 +29,11 @@ mod sandbox_fusion;
 mod stream;
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Method, Uri};
-use axum::serve::ListenerExt as _;
 use axum::{Router, middleware};
 use rocstar_jail::ResolvedLimits;
 use tokio::net::TcpListener;
@@ -50,6 +50,7 @@ pub use sandbox_fusion::SandboxFusionConfig;
 
 use crate::{LocalSandbox, Sandbox};
 use body::{Budget, Limit};
+use connections::Bounds;
 use metrics::Metrics;
 
 /// What the peers' bodies ask to run, without running it: the ways in for the fuzz targets.
@@ -117,7 +118,7 @@ type Parser<T, E> = fn(&[u8]) -> Result<T, E>;
 /// Shutting the sandbox down is the caller's: its `shutdown` bounds how long the open requests take.
 ///
 /// # Errors
-/// The configuration can't be accepted, or the listener failed.
+/// The configuration can't be accepted.
 pub async fn serve(
     listener: TcpListener,
     sandbox: Arc<LocalSandbox>,
@@ -125,6 +126,13 @@ pub async fn serve(
     stop: CancellationToken,
 ) -> io::Result<()> {
     config.validate().map_err(|invalid| io::Error::new(io::ErrorKind::InvalidInput, invalid))?;
+    let bounds = Bounds {
+        connections: match config.connections {
+            0 => connections::half_of_open_files(),
+            given => given,
+        },
+        idle: Duration::from_millis(config.idle_connection_ms),
+    };
     let app = Arc::new(App {
         budget: Budget::new(config.held_body_bytes),
         metrics: Metrics::default(),
@@ -132,11 +140,8 @@ pub async fn serve(
         local: sandbox,
         config,
     });
-    // Answers are small and wanted at once: Nagle's algorithm would hold them back for an
-    // acknowledgement. A socket that refuses the option still works.
-    let listener = listener.tap_io(|socket| drop(socket.set_nodelay(true)));
-    let service = router(app).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).with_graceful_shutdown(stop.cancelled_owned()).await
+    connections::serve(listener, router(app), bounds, stop).await;
+    Ok(())
 }
 
 fn router(app: Arc<App>) -> Router {

@@ -137,3 +137,18 @@ async fn a_body_that_does_not_arrive_is_given_up() {
     connection.read_exact(&mut answer).await.unwrap();
     assert_eq!(answer, *b"HTTP/1.1 408 Request Timeout\r\nco");
 }
+
+#[tokio::test]
+async fn connections_have_a_bound_and_an_end() {
+    let config = HttpConfig { connections: 1, idle_connection_ms: 1, ..HttpConfig::default() };
+    let Some(server) = Server::with(small(), config).await else { return };
+    // One that sends nothing is closed, and so leaves its place to the next.
+    let mut silent = TcpStream::connect(server.address).await.unwrap();
+    let mut nothing = Vec::new();
+    silent.read_to_end(&mut nothing).await.unwrap();
+    assert_eq!(nothing, b"");
+    let mut next = post_raw(&server, "/v1/execute", &json!({"program": ""})).await;
+    let mut answer = [0; 15];
+    next.read_exact(&mut answer).await.unwrap();
+    assert_eq!(answer, *b"HTTP/1.1 200 OK");
+}
