@@ -7,12 +7,12 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use rocstar_jail::Request;
+use rocstar_jail::{Limits, Request};
 use serde::de::{DeserializeOwned, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::{Code, HttpError};
-use crate::{Batch, JudgeRequest, MAX_BATCH_CALLS, SessionOptions};
+use crate::{Batch, JudgeCase, JudgeRequest, MAX_BATCH_CALLS, SessionOptions};
 
 /// One program.
 ///
@@ -50,9 +50,54 @@ pub fn session(body: &[u8]) -> Result<SessionOptions, HttpError> {
 /// A program and its cases.
 ///
 /// # Errors
-/// As [`execute`].
+/// As [`execute`], or there are too many cases.
 pub fn judge(body: &[u8]) -> Result<JudgeRequest, HttpError> {
-    parse(body)
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Body {
+        program: String,
+        #[serde(deserialize_with = "bounded_list")]
+        cases: Vec<Case>,
+        #[serde(default)]
+        stop_early: bool,
+        #[serde(default)]
+        limits: Limits,
+    }
+    let Body { program, cases, stop_early, limits } = parse(body)?;
+    let cases = cases.into_iter().map(|case| case.0).collect();
+    Ok(JudgeRequest { program, cases, stop_early, limits })
+}
+
+/// A case of a judgement, read field by field: an untagged enum would hold a copy of whatever
+/// stands in its place, and could name no field.
+#[derive(Deserialize)]
+#[serde(try_from = "CaseFields")]
+struct Case(JudgeCase);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CaseFields {
+    stdin: Option<String>,
+    expected_stdout: Option<String>,
+    asserts: Option<String>,
+}
+
+impl TryFrom<CaseFields> for Case {
+    type Error = &'static str;
+
+    fn try_from(fields: CaseFields) -> Result<Self, Self::Error> {
+        let CaseFields { stdin, expected_stdout, asserts } = fields;
+        match (stdin, expected_stdout, asserts) {
+            (stdin, Some(expected_stdout), None) => {
+                let stdin = stdin.unwrap_or_default();
+                Ok(Self(JudgeCase::Output { stdin, expected_stdout }))
+            }
+            (None, None, Some(asserts)) => Ok(Self(JudgeCase::Asserts { asserts })),
+            (_, Some(_) | None, Some(_)) | (_, None, None) => {
+                Err("must have either `expected_stdout`, with or without `stdin`, or `asserts`")
+            }
+        }
+    }
 }
 
 /// Where in a body something is wrong, and what.
@@ -161,10 +206,6 @@ fn in_plain_words(message: &str) -> String {
     message
         .replace("expected u64", "expected a whole number, 0 or more")
         .replace("expected struct ", "expected an object: ")
-        .replace(
-            "data did not match any variant of untagged enum JudgeCase",
-            "expected {\"stdin\", \"expected_stdout\"} or {\"asserts\"}",
-        )
 }
 
 fn hint(problem: &Problem) -> Option<&'static str> {
@@ -189,7 +230,7 @@ where
         type Value = Vec<T>;
 
         fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(formatter, "a list of 1 to {MAX_BATCH_CALLS} calls")
+            write!(formatter, "a list of 1 to {MAX_BATCH_CALLS} entries")
         }
 
         fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Vec<T>, A::Error> {
@@ -263,6 +304,26 @@ mod tests {
         let infinite = execute(br#"{"program":"","limits":{"wall_ms":Infinity}}"#).unwrap_err();
         assert_eq!(infinite.field.as_deref(), Some("limits.wall_ms"));
         assert_eq!(execute(b"{\"program\":\"\xff\"}").unwrap_err().code, Code::MalformedJson);
+    }
+
+    #[test]
+    fn a_case_is_one_of_two() {
+        let cases =
+            |cases: &str| judge(format!(r#"{{"program":"","cases":[{cases}]}}"#).as_bytes());
+        let read = cases(r#"{"expected_stdout":"a"},{"asserts":"b"}"#).unwrap().cases;
+        let output = JudgeCase::Output { stdin: String::new(), expected_stdout: "a".into() };
+        assert_eq!(read, [output, JudgeCase::Asserts { asserts: "b".into() }]);
+        for (case, field) in [
+            ("{}", "cases[0]"),
+            (r#"{"stdin":""}"#, "cases[0]"),
+            (r#"{"stdin":"","asserts":""}"#, "cases[0]"),
+            (r#"{"expected_stdout":"","asserts":""}"#, "cases[0]"),
+            (r#"{"expected_stdout":1}"#, "cases[0].expected_stdout"),
+            (r#"{"expected":""}"#, "cases[0].expected"),
+        ] {
+            let error = cases(case).unwrap_err();
+            assert_eq!((error.code, error.field.as_deref()), (Code::InvalidField, Some(field)));
+        }
     }
 
     #[test]
