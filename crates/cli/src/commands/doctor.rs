@@ -68,7 +68,9 @@ impl Doctor {
     /// Wrong settings. A jail that does not start is a finding.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         let settings = self.settings.resolve(|_| {})?;
+        let spinner = terminal.spinner("examining this machine");
         let examination = Examination::new(settings.service.jail);
+        spinner.finish_and_clear();
         if self.json {
             terminal.json(&examination)?;
         } else {

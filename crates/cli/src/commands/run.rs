@@ -128,7 +128,10 @@ impl Run {
         config.sessions = 0;
         let wants_packages = Kind::of_program(&request.program) == Kind::Scientific;
         config.scientific = wants_packages;
-        let jail = Jail::start(config)?;
+        let spinner = terminal.spinner("warming the interpreter");
+        let started = Jail::start(config);
+        spinner.finish_and_clear();
+        let jail = started?;
         let effective = jail.effective();
         terminal.note(format_args!("python: {} at {}", effective.python_version, effective.python));
         if wants_packages && effective.packages.is_empty() {
