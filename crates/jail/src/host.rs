@@ -48,8 +48,9 @@ impl Host {
         };
         let mode = if privileged { "privileged" } else { "user" };
         let text = format!(
-            "{first_line}mode {mode}\nfilter\t{}\n{}",
-            hex(&filter.program),
+            "{first_line}mode {mode}\nshared_filter\t{}\nchild_filter\t{}\n{}",
+            hex(&filter.shared),
+            hex(&filter.child),
             interpreter.view()
         );
         Ok(Self {
