@@ -8,7 +8,7 @@ use std::ffi::{CString, c_int};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 
-use crate::enter::{drop_bounding_set, fault, install_filter, map_ids, mount};
+use crate::enter::{drop_bounding_set, fault, map_ids, mount};
 use crate::sys::{self, c_void, check, errno};
 use crate::wire::{self, RequestBody, RequestHead, Said, Spawn};
 use crate::{Failure, State, degraded};
@@ -205,7 +205,7 @@ fn isolate(state: &mut State) -> Result<(), Failure> {
     fs::write("/proc/self/oom_score_adj", "800")
         .map_err(|error| fault("write oom_score_adj", &error))?;
     become_nobody(state)?;
-    close_filter(state)?;
+    install_filter(state)?;
     let ends = &state.run.jail_ends;
     let descriptors = [ends.stdout, ends.stderr, ends.request, private_directory];
     let mut ready = [wire::READY; 5];
@@ -277,7 +277,7 @@ fn become_nobody(state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-fn close_filter(state: &State) -> Result<(), Failure> {
+fn install_filter(state: &State) -> Result<(), Failure> {
     // SAFETY: valid structures; the handler only writes one word and raises.
     unsafe {
         TRAP_WORD = state.run.page.add(wire::STATUS_TRAPPED).cast();
@@ -290,8 +290,20 @@ fn close_filter(state: &State) -> Result<(), Failure> {
         check("SIGSYS", sys::sigaction(sys::SIGSYS, &raw const action, std::ptr::null_mut()))?;
         let none = [0_u64; 16];
         sys::sigprocmask(sys::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        let program = sys::sock_fprog {
+            length: u16::try_from(state.filter.len() / 8).unwrap_or(0),
+            filter: state.filter.as_ptr().cast(),
+        };
+        let result = sys::prctl(
+            sys::PR_SET_SECCOMP,
+            sys::SECCOMP_MODE_FILTER,
+            &raw const program,
+            0_usize,
+            0_usize,
+        );
+        check("seccomp", result)?;
     }
-    install_filter(&state.child_filter)
+    Ok(())
 }
 
 /// Where the number of a trapped system call goes.

@@ -33,13 +33,9 @@ pub(crate) fn enter(state: &mut State, control: c_int) -> Result<(), Failure> {
     let has = |word| text.lines().any(|line| line == word);
     state.privileged = has("mode privileged");
     state.degraded = has("degraded");
-    let filter = |word| {
-        let found = text.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix('\t'));
-        found.map(unhex).unwrap_or_default()
-    };
-    state.shared_filter = filter("shared_filter");
-    state.child_filter = filter("child_filter");
     if state.degraded {
+        let filter = text.lines().find_map(|line| line.strip_prefix("filter\t"));
+        state.filter = filter.map(unhex).unwrap_or_default();
         return Ok(());
     }
     let own = c"/proc/self/ns/pid";
@@ -101,7 +97,7 @@ fn become_first_process() -> Result<(), Failure> {
     }
 }
 
-fn build(state: &State, text: &str) -> Result<(), Failure> {
+fn build(state: &mut State, text: &str) -> Result<(), Failure> {
     let staging = STAGING
         .into_iter()
         .find(|path| Path::new(path).is_dir())
@@ -128,8 +124,9 @@ fn build(state: &State, text: &str) -> Result<(), Failure> {
             }
             "bind" => bind(first, &format!("{staging}{first}"), sys::MOUNT_ATTR_NODEV)?,
             "device" => bind(first, &format!("{staging}{first}"), 0)?,
-            // Mode and filters were read before; the jail and this library are built together, so
-            // there are no other words.
+            "filter" => state.filter = unhex(first),
+            // `mode` was read before; the jail and this library are built together, so there are
+            // no other words.
             _ => {}
         }
     }
@@ -216,20 +213,7 @@ pub(crate) fn settle(state: &State) -> Result<(), Failure> {
         }
         sys::prctl(sys::PR_SET_DUMPABLE, 0);
     }
-    install_filter(&state.shared_filter)
-}
-
-/// Puts one more program into this process's system call filter, and its later forks'.
-pub(crate) fn install_filter(instructions: &[u8]) -> Result<(), Failure> {
-    let program = sys::sock_fprog {
-        length: u16::try_from(instructions.len() / 8).unwrap_or(0),
-        filter: instructions.as_ptr().cast(),
-    };
-    let mode = sys::SECCOMP_MODE_FILTER;
-    // SAFETY: a valid structure, which the kernel copies. It refuses a length of 0.
-    let result =
-        unsafe { sys::prctl(sys::PR_SET_SECCOMP, mode, &raw const program, 0_usize, 0_usize) };
-    check("seccomp", result).map(|_| ())
+    Ok(())
 }
 
 /// Empties the capability bounding set: no later `exec` can gain any.

@@ -38,11 +38,8 @@ pub(crate) struct State {
     pub(crate) degraded: bool,
     /// The zygote's own process id namespace, to come back to.
     pub(crate) own_pid_namespace: c_int,
-    /// The part of the system call filter that the zygote installs for itself and its forks, as
-    /// an array of `struct sock_filter`.
-    pub(crate) shared_filter: Vec<u8>,
-    /// The part that each child adds.
-    pub(crate) child_filter: Vec<u8>,
+    /// The system call filter, as an array of `struct sock_filter`.
+    pub(crate) filter: Vec<u8>,
     /// This child's run.
     pub(crate) run: child::Run,
 }
@@ -57,8 +54,7 @@ static STATE: Global = Global(UnsafeCell::new(State {
     privileged: false,
     degraded: false,
     own_pid_namespace: -1,
-    shared_filter: Vec::new(),
-    child_filter: Vec::new(),
+    filter: Vec::new(),
     run: child::Run::NONE,
 }));
 

@@ -48,9 +48,8 @@ impl Host {
         };
         let mode = if privileged { "privileged" } else { "user" };
         let text = format!(
-            "{first_line}mode {mode}\nshared_filter\t{}\nchild_filter\t{}\n{}",
-            hex(&filter.shared),
-            hex(&filter.child),
+            "{first_line}mode {mode}\nfilter\t{}\n{}",
+            hex(&filter.program),
             interpreter.view()
         );
         Ok(Self {

@@ -122,27 +122,13 @@ fn lack_of(layer: Layer, seen: &Seen, host: &Host) -> Option<String> {
             unless(empty, "a capability set of the program is not empty")
         }
         Layer::NoNewPrivileges => unless(status("NoNewPrivs") == "1", "no_new_privs is not set"),
-        Layer::Seccomp => {
-            // The shared program and the child's, on top of what the server itself is under.
-            let ours = own_status("Seccomp_filters");
-            let count = |text: &str| text.parse::<u32>().ok();
-            let both = count(&ours).zip(count(status("Seccomp_filters")));
-            let both = both.is_some_and(|(ours, theirs)| theirs == ours + 2);
-            unless(both, "the filter's two programs are not both installed")
-        }
+        Layer::Seccomp => unless(status("Seccomp") == "2", "no filter is installed"),
         Layer::ResourceLimits => unless(seen.hard_address_space > 0, "no hard limit is set"),
         Layer::MemoryCgroup | Layer::PidsCgroup | Layer::CpuCgroup => {
             let lack = host.groups.lacks().iter().find(|(other, _)| *other == layer);
             lack.map(|(_, why)| why.clone())
         }
     }
-}
-
-/// A line of the server's own `/proc/self/status`; empty where there is none.
-fn own_status(name: &str) -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-    line.map(|value| value.trim().to_owned()).unwrap_or_default()
 }
 
 /// What a program may find in its root directory.

@@ -1,11 +1,10 @@
-//! The system call allow-list: reviewed data in, the filter's two programs for the
-//! kernel out.
+//! The system call allow-list: reviewed data in, one filter program for the kernel out.
 //!
 //! Pure: nothing here installs anything. The data is `policy/seccomp.toml` (groups, each with its
 //! reason) over `policy/system_calls.txt` (names and numbers); `docs/seccomp.md` shows it as a
 //! table.
 //!
-//! Invariants, each kept by a property test that runs the compiled programs in an interpreter:
+//! Invariants, each kept by a property test that runs the compiled program in an interpreter:
 //! every known call gets the action of its one group, whatever its arguments; every unknown number
 //! gets `ENOSYS`, so that C libraries fall back as on an older kernel; no call through another ABI
 //! runs. Two kinds of death say so to the supervisor: a SIGSYS *with* a call number is a trap on
@@ -18,12 +17,11 @@
 
 mod policy;
 mod program;
-mod setup;
 #[cfg(test)]
 mod tests;
 
-use policy::{Action, Decision, Errno, Group, Policy, SystemCall};
-use program::{Instruction, Range};
+use policy::{Action, Decision, Errno, Policy, SystemCall};
+use program::Range;
 
 pub(crate) use policy::PolicyError;
 
@@ -34,14 +32,11 @@ const X32_BIT: u32 = 0x4000_0000;
 const UNKNOWN: Decision = Decision { action: Action::Errno(Errno::ENOSYS), condition: None };
 const X32: Decision = Decision { action: Action::Trap, condition: None };
 
-/// Programs to give to `prctl(PR_SET_SECCOMP)`, once `no_new_privs` is set: each an array of
-/// `struct sock_filter`, as bytes in this machine's order. Only both together are the allow-list.
+/// The program to give to `seccomp(SECCOMP_SET_MODE_FILTER)`, once `no_new_privs` is set.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    /// For the zygote, which its forks inherit: all but what they still do themselves.
-    pub(crate) shared: Vec<u8>,
-    /// For each child, just before its program: the rest.
-    pub(crate) child: Vec<u8>,
+    /// An array of `struct sock_filter`, as bytes in this machine's order.
+    pub(crate) program: Vec<u8>,
 }
 
 /// Compiles the allow-list for the architecture that this binary runs on.
@@ -49,10 +44,9 @@ pub(crate) struct Filter {
 /// # Errors
 /// The embedded policy is not consistent; the tests of this module exclude it.
 pub(crate) fn compile() -> Result<Filter, PolicyError> {
-    let bytes =
-        |program: Vec<Instruction>| program.into_iter().flat_map(Instruction::to_bytes).collect();
-    let [shared, child] = compile_for(&Policy::read()?, Architecture::HERE).map(bytes);
-    Ok(Filter { shared, child })
+    let instructions = compile_for(&Policy::read()?, Architecture::HERE);
+    let program = instructions.into_iter().flat_map(program::Instruction::to_bytes).collect();
+    Ok(Filter { program })
 }
 
 /// The name of a system call by the number that SIGSYS reports, for outcomes.
@@ -101,32 +95,28 @@ impl Architecture {
     }
 }
 
-/// The shared program and the child's.
-fn compile_for(policy: &Policy, architecture: Architecture) -> [Vec<Instruction>; 2] {
-    let decisions: Vec<Decision> = policy.groups.iter().map(Group::decision).collect();
-    let (mut shared, mut child) = (Vec::new(), Vec::new());
-    for (call, group) in &policy.calls {
-        let Some(number) = architecture.number(call) else { continue };
-        match policy.splits.get(call.name) {
-            None => shared.push((number, &decisions[*group])),
-            Some(split) => {
-                shared.push((number, &split.shared));
-                child.push((number, &split.child));
-            }
-        }
-    }
-    let mut shared = ranges(shared, &UNKNOWN);
+fn compile_for(policy: &Policy, architecture: Architecture) -> Vec<program::Instruction> {
+    let decisions: Vec<Decision> = policy
+        .groups
+        .iter()
+        .map(|group| Decision { action: group.action, condition: group.condition.clone() })
+        .collect();
+    let mut numbered: Vec<(u32, &Decision)> = policy
+        .calls
+        .iter()
+        .filter_map(|(call, group)| Some((architecture.number(call)?, &decisions[*group])))
+        .collect();
+    numbered.sort_by_key(|(number, _)| *number);
+    let mut ranges = ranges(&numbered);
     if architecture == Architecture::X86_64 {
         // The architecture word does not tell x32 from x86_64; the number does.
-        shared.push(Range { first: X32_BIT, decision: &X32 });
+        ranges.push(Range { first: X32_BIT, decision: &X32 });
     }
-    [shared, ranges(child, &Decision::ALLOW)]
-        .map(|ranges| program::assemble(architecture.audit_value(), &ranges))
+    program::assemble(architecture.audit_value(), &ranges)
 }
 
-/// Joins neighbours with the same decision and fills the gaps with `other`, from 0 to the end.
-fn ranges<'a>(mut numbered: Vec<(u32, &'a Decision)>, other: &'a Decision) -> Vec<Range<'a>> {
-    numbered.sort_by_key(|(number, _)| *number);
+/// Joins neighbours with the same decision and fills the gaps, from 0 to the end.
+fn ranges<'a>(numbered: &[(u32, &'a Decision)]) -> Vec<Range<'a>> {
     let mut ranges: Vec<Range<'a>> = Vec::new();
     let mut next = 0;
     let mut push = |first: u32, decision: &'a Decision| {
@@ -134,13 +124,13 @@ fn ranges<'a>(mut numbered: Vec<(u32, &'a Decision)>, other: &'a Decision) -> Ve
             ranges.push(Range { first, decision });
         }
     };
-    for (number, decision) in numbered {
+    for &(number, decision) in numbered {
         if number > next {
-            push(next, other);
+            push(next, &UNKNOWN);
         }
         push(number, decision);
         next = number + 1;
     }
-    push(next, other);
+    push(next, &UNKNOWN);
     ranges
 }

@@ -7,8 +7,6 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::setup::{Setup, Split, split_each};
-
 const GROUPS: &str = include_str!("../../policy/seccomp.toml");
 const SYSTEM_CALLS: &str = include_str!("../../policy/system_calls.txt");
 
@@ -27,8 +25,6 @@ pub(crate) enum PolicyError {
     DecidedTwice { call: String, first: String, second: String },
     #[error("`{call}` stands in no group")]
     Undecided { call: &'static str },
-    #[error("set-up `{call}`: listed twice, or its group does not refuse that to programs")]
-    Setup { call: String },
 }
 
 /// Error codes that a refused call may return.
@@ -112,10 +108,6 @@ pub(super) struct Decision {
     pub(super) condition: Option<Condition>,
 }
 
-impl Decision {
-    pub(super) const ALLOW: Self = Self { action: Action::Allow, condition: None };
-}
-
 /// Calls that are treated alike, and why.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -128,12 +120,6 @@ pub(super) struct Group {
     #[serde(default)]
     pub(super) condition: Option<Condition>,
     pub(super) calls: Vec<String>,
-}
-
-impl Group {
-    pub(super) fn decision(&self) -> Decision {
-        Decision { action: self.action, condition: self.condition.clone() }
-    }
 }
 
 /// One system call's name and numbers; `None` where an architecture has no such call.
@@ -150,10 +136,6 @@ pub(super) struct Policy {
     pub(super) groups: Vec<Group>,
     /// With the index of the one group that decides it.
     pub(super) calls: Vec<(SystemCall, usize)>,
-    /// The calls whose decision is divided over the two programs; the shared one has all others'.
-    pub(super) splits: BTreeMap<&'static str, Split>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "for people"))]
-    pub(super) setups: Vec<Setup>,
 }
 
 impl Policy {
@@ -163,9 +145,8 @@ impl Policy {
         #[serde(deny_unknown_fields)]
         struct File {
             group: Vec<Group>,
-            setup: Vec<Setup>,
         }
-        let File { group: groups, setup: setups } = toml::from_str(GROUPS)?;
+        let groups = toml::from_str::<File>(GROUPS)?.group;
         for Group { name, condition, .. } in &groups {
             let sound =
                 condition.as_ref().is_none_or(|it| it.argument < 6 && !it.equals.is_empty());
@@ -174,8 +155,7 @@ impl Policy {
             }
         }
         let calls = decide_each(&groups, &system_calls()?)?;
-        let splits = split_each(&setups, &groups, &calls)?;
-        Ok(Self { groups, calls, splits, setups })
+        Ok(Self { groups, calls })
     }
 }
 

@@ -1,13 +1,12 @@
 //! Turns a decision per range of system call numbers into one classic BPF program.
 //!
-//! Every child installs a program, so installing must be cheap, and that means short: the kernel
-//! checks, converts and compiles every instruction, and then runs the program once for each number
-//! that it knows, to learn which ones are always allowed (those never run it again). Hence all
-//! actions in one program, a binary search, and shared returns. The `seccompiler` crate compares
-//! number after number and knows two actions a filter, so that three filters would be stacked; one
-//! such linear filter alone took 690 to 820 µs to install where the whole policy takes 170 to 210
-//! µs (a filter of one instruction: 50 to 80 µs; two cores, Linux 6.18). See `setup.rs` for what
-//! makes the child's program shorter still.
+//! Each call of a program installs its filter anew, so installing must be cheap, and that means
+//! short: the kernel checks, converts and compiles every instruction, and then runs the filter once
+//! for each number that it knows, to learn which ones are always allowed (those never run it
+//! again). Hence one program for all actions, a binary search, and shared returns. The `seccompiler`
+//! crate compares number after number and knows two actions a filter, so that three filters would be
+//! stacked; one such linear filter alone took 690 to 820 µs to install where this one takes 170 to
+//! 210 µs (a filter of one instruction: 50 to 80 µs; two cores, Linux 6.18).
 //!
 //! Classic BPF jumps only forward, and conditional jumps at most 255 instructions far. So the
 //! program is written from its end to its start: each target is known when a jump to it is written.

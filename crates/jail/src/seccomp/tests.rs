@@ -1,4 +1,4 @@
-//! The compiled programs against the reviewed table: in an interpreter over all numbers and random
+//! The compiled program against the reviewed table: in an interpreter over all numbers and random
 //! arguments, and in the kernel under a real Python.
 
 use std::fmt::Write as _;
@@ -9,9 +9,8 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::policy::{Action, Condition, Decision, Errno, Policy, SystemCall};
+use super::policy::{Action, Condition, Errno, Policy, SystemCall};
 use super::program::{self, Instruction, verdict};
-use super::setup::Setup;
 use super::{Architecture, X32_BIT, compile, compile_for, name_of};
 
 /// What the kernel gives to a filter.
@@ -37,18 +36,7 @@ impl Call {
     }
 }
 
-/// Runs both programs and obeys the stricter answer, as the kernel does: it reads the upper half of
-/// a verdict as a signed number, and less is stricter. Among equals the program that was installed
-/// last, the child's, gives the error code. Returns the verdict and the longer run's instructions.
-fn both(programs: &[Vec<Instruction>; 2], call: &Call) -> (u32, usize) {
-    let [(shared, shared_steps), (child, child_steps)] =
-        programs.each_ref().map(|program| interpret(program, call));
-    let strictness = |verdict: u32| (verdict & 0xffff_0000).cast_signed();
-    let verdict = if strictness(shared) < strictness(child) { shared } else { child };
-    (verdict, shared_steps.max(child_steps))
-}
-
-/// Runs a program as the kernel does. Returns its verdict and the number of instructions executed.
+/// Runs a filter as the kernel does. Returns its verdict and the number of instructions executed.
 fn interpret(program: &[Instruction], call: &Call) -> (u32, usize) {
     let (mut accumulator, mut at, mut steps) = (0, 0, 0);
     loop {
@@ -95,17 +83,15 @@ fn expected(policy: &Policy, architecture: Architecture, call: &Call) -> u32 {
 const BOTH: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
 
 /// Values that conditions look for, their neighbours, and the same with high bits set.
-fn telling_values(policy: &Policy) -> Vec<u64> {
-    let conditions = policy.groups.iter().filter_map(|group| group.condition.as_ref());
-    let set_up = policy.setups.iter().filter_map(|setup| setup.values.as_ref()).flatten();
-    let values = conditions.flat_map(|it| &it.equals).chain(set_up).copied().map(u64::from);
-    let near = values.flat_map(|value| [-1, 0, 1].map(|step| value.wrapping_add_signed(step)));
-    near.flat_map(|value| [value, value | 1 << 32]).collect()
-}
-
 fn argument(policy: &Policy) -> impl Strategy<Value = u64> + use<> {
+    let conditions = policy.groups.iter().filter_map(|group| group.condition.as_ref());
+    let values: Vec<u64> =
+        conditions.flat_map(|it| it.equals.iter().copied().map(u64::from)).collect();
+    let near = (prop::sample::select(values), -1_i64..=1, prop::bool::ANY);
     prop_oneof![
-        prop::sample::select(telling_values(policy)),
+        near.prop_map(|(value, step, high)| {
+            value.wrapping_add_signed(step) | if high { 1 << 32 } else { 0 }
+        }),
         (0_u32..64).prop_map(|bit| 1 << bit),
         any::<u64>(),
     ]
@@ -119,14 +105,14 @@ fn call(policy: &Policy) -> impl Strategy<Value = (usize, Option<u32>, u32, [u64
 }
 
 #[test]
-fn the_programs_decide_as_the_table_does() {
+fn the_program_decides_as_the_table_does() {
     let policy = Policy::read().unwrap();
     let programs = BOTH.map(|architecture| compile_for(&policy, architecture));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(20_000));
     let outcome = runner.run(&call(&policy), |(index, foreign, number, arguments)| {
         let architecture = foreign.unwrap_or_else(|| BOTH[index].audit_value());
         let call = Call { architecture, number, arguments };
-        let decided = both(&programs[index], &call).0;
+        let decided = interpret(&programs[index], &call).0;
         prop_assert_eq!(decided, expected(&policy, BOTH[index], &call));
         Ok(())
     });
@@ -137,92 +123,17 @@ fn the_programs_decide_as_the_table_does() {
 fn every_known_number_is_decided_without_arguments_too() {
     let policy = Policy::read().unwrap();
     for architecture in BOTH {
-        let programs = compile_for(&policy, architecture);
+        let program = compile_for(&policy, architecture);
         for number in 0..2048 {
             let architecture_word = architecture.audit_value();
             let call = Call { architecture: architecture_word, number, arguments: [0; 6] };
-            let (decided, steps) = both(&programs, &call);
+            let (decided, steps) = interpret(&program, &call);
             assert_eq!(decided, expected(&policy, architecture, &call), "{call:?}");
             // The search is as shallow as its number of ranges allows; a list of values comes last.
             assert!(steps <= 50, "{steps} instructions for {call:?}");
         }
-        let [shared, child] = programs.map(|program| program.len());
-        assert!(shared <= 4096, "the kernel takes at most 4096 instructions");
-        // Every child installs this one.
-        assert!(child <= 32, "{child} instructions");
+        assert!(program.len() <= 4096, "the kernel takes at most 4096 instructions");
     }
-}
-
-#[test]
-fn every_condition_is_decided_at_its_values_and_next_to_them() {
-    let policy = Policy::read().unwrap();
-    let depends = |call: &SystemCall, group: usize| {
-        policy.groups[group].condition.is_some() || policy.splits.contains_key(call.name)
-    };
-    for architecture in BOTH {
-        let programs = compile_for(&policy, architecture);
-        let calls = policy.calls.iter().filter(|(call, group)| depends(call, *group));
-        for number in calls.filter_map(|(call, _)| architecture.number(call)) {
-            for value in telling_values(&policy) {
-                let architecture_word = architecture.audit_value();
-                let call = Call { architecture: architecture_word, number, arguments: [value; 6] };
-                let decided = both(&programs, &call).0;
-                assert_eq!(decided, expected(&policy, architecture, &call), "{call:?}");
-            }
-        }
-    }
-}
-
-/// Between its own installation and the child's, the shared program lets pass what `setup` lists
-/// and nothing else that programs may not do.
-#[test]
-fn the_shared_program_adds_only_what_is_set_up() {
-    let policy = Policy::read().unwrap();
-    let programs = BOTH.map(|architecture| compile_for(&policy, architecture));
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(20_000));
-    let outcome = runner.run(&call(&policy), |(index, foreign, number, arguments)| {
-        let architecture = foreign.unwrap_or_else(|| BOTH[index].audit_value());
-        let call = Call { architecture, number, arguments };
-        let (shared, whole) =
-            (interpret(&programs[index][0], &call).0, expected(&policy, BOTH[index], &call));
-        let listed = || {
-            let called = |call: &&SystemCall| BOTH[index].number(call) == Some(number);
-            let call = policy.calls.iter().map(|(call, _)| call).find(called)?;
-            let named = |setup: &&Setup| setup.calls.iter().any(|name| name == call.name);
-            policy.setups.iter().find(named)
-        };
-        prop_assert!(shared == whole || shared == program::ALLOW && listed().is_some());
-        if let Some(Setup { values: Some(values), .. }) = listed()
-            && shared != whole
-        {
-            // Only `prctl` is listed with values, and its option is its first argument.
-            prop_assert!(values.contains(&(arguments[0] as u32)));
-        }
-        Ok(())
-    });
-    outcome.unwrap();
-}
-
-#[test]
-fn a_set_up_that_programs_may_use_is_refused() {
-    let setup = |values: Option<&[u32]>| Setup {
-        reason: String::new(),
-        calls: Vec::new(),
-        values: values.map(<[u32]>::to_vec),
-    };
-    let with = |action, otherwise| Decision {
-        action,
-        condition: Some(Condition { argument: 0, mask: 0xf0, equals: vec![0x10], otherwise }),
-    };
-    let (allow, trap) = (Action::Allow, Action::Trap);
-    let trapped = Decision { action: trap, condition: None };
-    assert!(setup(None).split(&trapped).is_some());
-    assert!(setup(None).split(&Decision::ALLOW).is_none());
-    assert!(setup(Some(&[1])).split(&trapped).is_none(), "no condition to take values from");
-    assert!(setup(Some(&[0x20])).split(&with(allow, trap)).is_some());
-    assert!(setup(Some(&[0x20])).split(&with(trap, allow)).is_none(), "values that refuse");
-    assert!(setup(Some(&[0x10])).split(&with(allow, trap)).is_none(), "allowed already");
-    assert!(setup(Some(&[0x21])).split(&with(allow, trap)).is_none(), "outside the mask");
 }
 
 #[test]
@@ -259,20 +170,18 @@ fn numbers_agree_with_libc() {
     }
 }
 
-/// Installs both real programs in a real Python, one after the other: what programs need works,
-/// what they must not do fails in the way that the table says.
+/// Installs the real program in a real Python: what programs need works, what they must not do
+/// fails in the way that the table says.
 #[test]
 fn python_works_under_the_filter() {
     let filter = compile().unwrap();
-    let hexadecimal = [filter.shared, filter.child].map(|program| {
-        program.iter().fold(String::new(), |mut text, byte| {
-            write!(text, "{byte:02x}").unwrap();
-            text
-        })
+    let hexadecimal = filter.program.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
     });
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/seccomp/under_filter.py");
     let python = std::env::var("ROCSTAR_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let output = Command::new(python).arg(script).args(hexadecimal).output().unwrap();
+    let output = Command::new(python).arg(script).arg(hexadecimal).output().unwrap();
     let stdout = String::from_utf8_lossy(&output.stdout);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stdout}{stderr}");
@@ -297,20 +206,6 @@ fn the_document_shows_the_policy() {
          ROCSTAR_REFRESH=1 cargo test -p rocstar-jail the_document_shows_the_policy"
     );
 }
-
-const SETUP_HEAD: &str = "
-## Two programs
-
-The kernel gets the table as two programs, and obeys the stricter answer of both. The first is \
-installed in the zygote, once, and everything forked from it inherits it. The second is installed in \
-each child just before its program, so it is short: installing one costs time by its length, for \
-every call. Between the two, zygote, keepers and children still make the calls below. The first \
-program lets these through, whatever the table says; the second refuses exactly these in the way \
-that the table says. A property test holds the two together against the table.
-
-| Calls, and values of the argument that the table looks at | Why |
-|---|---|
-";
 
 fn document(policy: &Policy) -> String {
     let mut text = format!(
@@ -338,13 +233,6 @@ fn document(policy: &Policy) -> String {
         let action = describe(group.action, group.condition.as_ref());
         let calls = members.join(", ");
         writeln!(text, "| {} | {action} | {} | {calls} |", group.name, group.reason).unwrap();
-    }
-    text.push_str(SETUP_HEAD);
-    for Setup { reason, calls, values } in &policy.setups {
-        let calls: Vec<String> = calls.iter().map(|name| format!("`{name}`")).collect();
-        let values = values.iter().flatten().map(|value| format!(" {value:#x}"));
-        let values = values.collect::<Vec<_>>().join(",");
-        writeln!(text, "| {}{values} | {reason} |", calls.join(", ")).unwrap();
     }
     text
 }

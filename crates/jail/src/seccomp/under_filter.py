@@ -1,4 +1,4 @@
-"""Installs the two programs given in hexadecimal as arguments, then uses what programs use.
+"""Installs the filter given in hexadecimal as the only argument, then uses what programs use.
 
 Prints one line for each part that works. A part that needs a package which is not installed prints
 `skip`. Started with no argument (by multiprocessing's spawn) it only defines things.
@@ -233,8 +233,7 @@ def science():
 
 
 def main():
-    for program in sys.argv[1:]:
-        install(bytes.fromhex(program))
+    install(bytes.fromhex(sys.argv[1]))
     parts = [
         threads, processes, pools, shared_memory, event_loops, signals, files, information,
         database, refusals, traps, science,
@@ -247,5 +246,5 @@ def main():
             print("skip", part.__name__, missing.name, flush=True)
 
 
-if __name__ == "__main__" and len(sys.argv) == 3:
+if __name__ == "__main__" and len(sys.argv) == 2:
     main()
