@@ -56,6 +56,7 @@ import os
 import pprint
 import random
 import re
+import signal
 import statistics
 import string
 import subprocess
@@ -383,7 +384,16 @@ def _make_immortal():
     _native.make_immortal(_reachable())
 
 
+def _default_signals():
+    """A server started in the background may ignore signals, and a process inherits that."""
+    python_own = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT}
+    for number in signal.valid_signals() - python_own - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def _serve():
+    _default_signals()
     _warm()
     for name in ("GLIBC_TUNABLES", "LD_BIND_NOW"):
         os.environ.pop(name, None)

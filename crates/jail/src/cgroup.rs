@@ -56,6 +56,7 @@ impl Groups {
         }
         for (controller, layer) in CONTROLLERS {
             let Some(base) = version_one_base(controller, &own, &mounts) else { continue };
+            sweep(&base);
             let directory = base.join(&name);
             match fs::create_dir_all(&directory) {
                 Ok(()) => groups.set(layer, directory),
@@ -177,6 +178,7 @@ fn existing(mount: &str, path: &str) -> Option<PathBuf> {
 /// group without processes of its own, so this process moves into a leaf first (the root group
 /// is exempt).
 fn delegate(base: &Path, name: &str) -> io::Result<PathBuf> {
+    sweep(base);
     let directory = base.join(name);
     fs::create_dir_all(&directory)?;
     let enable = |at: &Path| fs::write(at.join("cgroup.subtree_control"), "+memory +pids +cpu");
@@ -188,6 +190,25 @@ fn delegate(base: &Path, name: &str) -> io::Result<PathBuf> {
     }
     enable(&directory)?;
     Ok(directory)
+}
+
+/// Removes what servers that were killed have left. Only empty groups can be removed at all.
+fn sweep(base: &Path) {
+    let children = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten();
+    for entry in children(base) {
+        let name = entry.file_name();
+        let pid = name.to_str().and_then(|name| name.strip_prefix("rocstar-"));
+        let pid = pid.map(|pid| pid.trim_end_matches("-server"));
+        let is_left = pid.is_some_and(|pid| {
+            pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists()
+        });
+        if is_left {
+            for slot in children(&entry.path()) {
+                let _ = fs::remove_dir(slot.path());
+            }
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
 }
 
 fn open(path: &Path) -> io::Result<File> {

@@ -139,11 +139,12 @@ impl Jail {
     /// # Errors
     /// The interpreter does not start, or a required layer is missing.
     pub fn start(config: Config) -> Result<Self, Error> {
-        let shared = match Shared::start(&config, Namespaces::Own) {
-            Err(Error::Isolation { .. }) if config.allow_degraded => {
-                Shared::start(&config, Namespaces::None)?
+        let second = config.allow_degraded.then(|| config.clone());
+        let shared = match (Shared::start(config, Namespaces::Own), second) {
+            (Err(Error::Isolation { .. }), Some(config)) => {
+                Shared::start(config, Namespaces::None)?
             }
-            other => other?,
+            (result, _) => result?,
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -206,8 +207,8 @@ impl Jail {
 }
 
 impl Shared {
-    fn start(config: &Config, namespaces: Namespaces) -> Result<Self, Error> {
-        let host = Arc::new(Host::find(config, namespaces)?);
+    fn start(config: Config, namespaces: Namespaces) -> Result<Self, Error> {
+        let host = Arc::new(Host::find(&config, namespaces)?);
         let count = match config.zygotes {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             count => count,
@@ -225,9 +226,9 @@ impl Shared {
             (bare, scientific.transpose())
         });
         let (bare, scientific) = (bare?, scientific?);
-        let effective = probe::effective(config, &host, &bare)?;
+        let effective = probe::effective(&config, &host, &bare)?;
         let sessions = AtomicUsize::new(0);
-        Ok(Self { config: config.clone(), effective, bare, scientific, sessions })
+        Ok(Self { config, effective, bare, scientific, sessions })
     }
 
     /// The pool that runs `kind`; the bare one where no scientific packages are installed.

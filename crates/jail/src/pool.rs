@@ -18,13 +18,14 @@ use crate::zygote::Zygote;
 
 #[derive(Debug)]
 pub(crate) struct Pool {
-    host: Arc<Host>,
     kind: Kind,
     most: usize,
-    zygotes: Vec<Mutex<Zygote>>,
     next_zygote: AtomicUsize,
-    slots: Mutex<Slots>,
     freed: Condvar,
+    // The order is that of dropping: the slots' control groups lie inside the host's.
+    slots: Mutex<Slots>,
+    zygotes: Vec<Mutex<Zygote>>,
+    host: Arc<Host>,
 }
 
 #[derive(Debug, Default)]

@@ -80,3 +80,25 @@ fn calls_at_once_share_no_abstract_socket_names() {
         }
     });
 }
+
+/// A server started with `&` in a script ignores SIGINT, and a process inherits that.
+#[test]
+fn signals_that_the_server_ignores_are_not_ignored_in_programs() {
+    const INSIDE: &str = "ROCSTAR_TEST_IGNORING";
+    let name = "state::signals_that_the_server_ignores_are_not_ignored_in_programs";
+    if std::env::var_os(INSIDE).is_none() {
+        let binary = std::env::current_exe().expect("a path");
+        let script = format!(
+            "trap '' INT TERM; {INSIDE}=1 exec {} {name} --exact --nocapture",
+            binary.display()
+        );
+        let output = std::process::Command::new("sh").args(["-c", &script]).output();
+        let output = output.expect("a shell");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        return;
+    }
+    let Some(jail) = super::jail() else { return };
+    let program = "import signal\nprint([s.name for s in signal.valid_signals() if isinstance(s, signal.Signals) and signal.getsignal(s) == signal.SIG_IGN])";
+    assert_eq!(outcome(jail, program).1, "['SIGPIPE', 'SIGXFSZ']\n");
+}
