@@ -197,7 +197,7 @@ pub(crate) struct RequestBody<'a> {
     /// Arguments, each ended by a NUL byte.
     pub(crate) arguments: &'a [u8],
     pub(crate) stdin: &'a [u8],
-    /// Pairs of path and content, as [`RequestBody::push_part`] writes them.
+    /// Pairs of path and content, each with its length; [`RequestBody::next_file`] takes them off.
     pub(crate) files: &'a [u8],
 }
 
