@@ -6,6 +6,7 @@
 //! carves them from one region that is marked for huge pages. After [`settle`], fresh arenas come
 //! from ordinary pages: a child that needs a little memory must not clear 2 MiB for it.
 
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::python::PyObject_SetArenaAllocator;
@@ -19,10 +20,24 @@ const HUGE: usize = 2 << 20;
 const REGION: usize = 1 << 30;
 
 const PAGE: usize = 4096;
-const MADV_COLLAPSE: std::ffi::c_int = 25;
+const MADV_COLLAPSE: c_int = 25;
+
+/// glibc's `struct mallinfo`.
+#[repr(C)]
+struct HeapFigures {
+    unused: [c_int; 8],
+    /// `fordblks`: bytes in free pieces, the top one included.
+    free_bytes: c_int,
+    /// `keepcost`: bytes in the top piece.
+    top_bytes: c_int,
+}
 
 unsafe extern "C" {
     fn sbrk(increment: isize) -> *mut c_void;
+    fn malloc(size: usize) -> *mut c_void;
+    fn mallinfo() -> HeapFigures;
+    fn PyObject_Malloc(size: usize) -> *mut c_void;
+    fn PyObject_Free(object: *mut c_void);
 }
 
 /// Where the C library's heap begins. 0: not known.
@@ -76,6 +91,7 @@ fn heap_start() -> Option<usize> {
 /// From now on, memory comes from ordinary pages. What the C library's heap holds by now is
 /// gathered on huge pages as far as it goes.
 pub(crate) fn settle() {
+    fill_holes();
     gather_heap();
     let end = END.load(Ordering::Relaxed);
     let start = NEXT.load(Ordering::Relaxed).next_multiple_of(HUGE);
@@ -88,6 +104,44 @@ pub(crate) fn settle() {
     }
     END.store(NEXT.load(Ordering::Relaxed), Ordering::Relaxed);
 }
+
+/// Uses up the free places between the zygote's objects, for ever. A child that took its memory
+/// from there would dirty a page for almost every object; what it gets now lies together.
+fn fill_holes() {
+    // SAFETY: allocates, and frees only what it allocated.
+    unsafe {
+        // CPython's pools of 16 KiB: one size each, in steps of 16 bytes, objects after a head of
+        // 48 bytes. The first object of a fresh pool says that no older pool of its size has room.
+        const POOL: usize = 16 << 10;
+        const POOL_HEAD: usize = 48;
+        for size in (16..=512).step_by(16) {
+            for _ in 0..MOST_HOLES {
+                let object = PyObject_Malloc(size);
+                if object.is_null() || object as usize % POOL == POOL_HEAD {
+                    PyObject_Free(object);
+                    break;
+                }
+            }
+        }
+        // The C library's: per-thread lists of up to seven small pieces a size, then the bins.
+        for size in (24..=1032).step_by(16) {
+            for _ in 0..8 {
+                malloc(size);
+            }
+        }
+        for size in [1 << 16, 1 << 14, 1 << 12, 2048, 1024, 512, 256, 128, 64, 24] {
+            for _ in 0..MOST_HOLES {
+                let heap = mallinfo();
+                if heap.free_bytes - heap.top_bytes < size || malloc(size as usize).is_null() {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Where the allocators are not built as they are known here, filling stops after this many.
+const MOST_HOLES: usize = 20_000;
 
 fn gather_heap() {
     let heap_start = HEAP_START.load(Ordering::Relaxed);
