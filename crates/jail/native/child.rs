@@ -16,9 +16,9 @@ use crate::{Failure, State, degraded};
 /// The child's ends of a run's channels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts {
-    stdout: c_int,
-    stderr: c_int,
-    request: c_int,
+    pub(crate) stdout: c_int,
+    pub(crate) stderr: c_int,
+    pub(crate) request: c_int,
 }
 
 /// The jail's ends.
@@ -33,6 +33,8 @@ pub(crate) struct JailEnds {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Channels {
     pub(crate) socket: c_int,
+    /// Sessions: to the keeper; else -1.
+    pub(crate) link: c_int,
     pub(crate) parts: Parts,
     pub(crate) jail_ends: JailEnds,
 }
@@ -66,7 +68,7 @@ impl JailEnds {
     }
 }
 
-fn close_all(descriptors: &[c_int]) {
+pub(crate) fn close_all(descriptors: &[c_int]) {
     for &descriptor in descriptors {
         // SAFETY: closing a descriptor that we own.
         unsafe { sys::close(descriptor) };
@@ -77,25 +79,32 @@ fn close_all(descriptors: &[c_int]) {
 pub(crate) struct Run {
     spawn: Spawn,
     socket: c_int,
-    page: *mut u8,
-    parts: Parts,
+    /// Sessions: to the keeper.
+    link: c_int,
+    pub(crate) page: *mut u8,
+    pub(crate) parts: Parts,
     jail_ends: JailEnds,
     /// Its number among the keeper's children.
     number: u32,
     /// The private directory, where it is on the host's disk (see `degraded.rs`).
     pub(crate) directory: Option<std::path::PathBuf>,
     /// The process that may report.
-    pid: sys::pid_t,
+    pub(crate) pid: sys::pid_t,
     nonce: [u8; 16],
     /// The mapped body of the request.
     body: *const u8,
     body_bytes: usize,
+    /// What came with a request to branch.
+    pub(crate) branch_ends: [c_int; wire::BRANCH_DESCRIPTORS],
+    /// The flags of the request.
+    pub(crate) flags: u32,
 }
 
 impl Run {
     pub(crate) const NONE: Self = Self {
         spawn: Spawn { uid: 0, session: 0, tmp_bytes: 0 },
         socket: -1,
+        link: -1,
         page: std::ptr::null_mut(),
         parts: Parts { stdout: -1, stderr: -1, request: -1 },
         jail_ends: JailEnds { stdout: -1, stderr: -1, request: -1 },
@@ -105,6 +114,8 @@ impl Run {
         nonce: [0; 16],
         body: std::ptr::null(),
         body_bytes: 0,
+        branch_ends: [-1; wire::BRANCH_DESCRIPTORS],
+        flags: 0,
     };
 
     pub(crate) fn begin(&mut self, spawn: &Spawn, number: u32, channels: &Channels, page: *mut u8) {
@@ -113,6 +124,7 @@ impl Run {
         *self = Self {
             spawn: *spawn,
             socket: channels.socket,
+            link: channels.link,
             page,
             parts: channels.parts,
             jail_ends: channels.jail_ends,
@@ -139,6 +151,25 @@ impl Run {
     fn word(&self, offset: usize, value: u32) {
         // SAFETY: the page is `STATUS_BYTES` long and shared with the jail; aligned word.
         unsafe { self.page.add(offset).cast::<u32>().write_volatile(value) };
+    }
+
+    /// Takes another status page, in a process that became a run of its own.
+    pub(crate) fn map_page(&mut self, page: c_int) -> Result<(), Failure> {
+        let protection = sys::PROT_READ | sys::PROT_WRITE;
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: maps a descriptor of the jail's, checked before use.
+        unsafe {
+            let address =
+                sys::mmap(nowhere, wire::STATUS_BYTES, protection, sys::MAP_SHARED, page, 0);
+            sys::close(page);
+            if address as isize == -1 {
+                return Err(("map the status page", errno()));
+            }
+            sys::madvise(address, wire::STATUS_BYTES, sys::MADV_DONTFORK);
+            self.page = address.cast();
+            self.pid = sys::getpid();
+        }
+        Ok(())
     }
 
     /// See `report` in `python.rs`.
@@ -169,12 +200,15 @@ pub(crate) fn park(state: &mut State) -> c_int {
 /// See `next_cell` in `python.rs`.
 pub(crate) fn next_cell(state: &mut State) -> c_int {
     let done = [wire::CELL_DONE];
-    // SAFETY: valid buffers; our own descriptor. A failure shows as a closed channel below.
+    // SAFETY: valid buffers; our own descriptor. A failure shows as a closed channel below. The
+    // last request's body is not looked at any more.
     unsafe {
         sys::write(state.run.parts.request, done.as_ptr().cast(), done.len());
-        sys::munmap(state.run.body.cast_mut().cast(), state.run.body_bytes);
+        if !state.run.body.is_null() {
+            sys::munmap(state.run.body.cast_mut().cast(), state.run.body_bytes);
+        }
     }
-    state.run.body = std::ptr::null();
+    (state.run.body, state.run.body_bytes) = (std::ptr::null(), 0);
     wait_for_request(state, false)
 }
 
@@ -204,8 +238,14 @@ fn isolate(state: &mut State) -> Result<(), Failure> {
     // The kernel's first choice when memory is short.
     fs::write("/proc/self/oom_score_adj", "800")
         .map_err(|error| fault("write oom_score_adj", &error))?;
+    let processes = if state.run.link < 0 { None } else { Some(open_processes()?) };
     become_nobody(state)?;
-    install_filter(state)?;
+    let listener = install_filter(state)?;
+    if let Some(processes) = processes {
+        let sent = send(state.run.link, &[wire::HELLO], &[listener, processes]);
+        check("give the keeper its gate", sent)?;
+        close_all(&[state.run.link, listener, processes]);
+    }
     let ends = &state.run.jail_ends;
     let descriptors = [ends.stdout, ends.stderr, ends.request, private_directory];
     let mut ready = [wire::READY; 5];
@@ -243,8 +283,15 @@ fn enter_own_view(state: &State) -> Result<c_int, Failure> {
     }
 }
 
+/// This namespace's `/proc`, for the keeper.
+fn open_processes() -> Result<c_int, Failure> {
+    let flags = sys::O_RDONLY | sys::O_DIRECTORY | sys::O_CLOEXEC;
+    // SAFETY: a valid path.
+    check("open /proc", unsafe { sys::open(c"/proc".as_ptr(), flags) })
+}
+
 /// A file needs about one KiB of kernel memory however small it is.
-fn inodes(tmp_bytes: u64) -> u64 {
+pub(crate) fn inodes(tmp_bytes: u64) -> u64 {
     (tmp_bytes / 4096).clamp(256, 65_536)
 }
 
@@ -264,11 +311,7 @@ fn become_nobody(state: &State) -> Result<(), Failure> {
             check("new user namespace", sys::unshare(sys::CLONE_NEWUSER))?;
             map_ids("65534", 0, 0)?;
             drop_bounding_set()?;
-            // Version 3 of the capability interface: two words of each set, all empty.
-            let head: [u32; 2] = [0x2008_0522, 0];
-            let empty = [0_u32; 6];
-            let result = sys::syscall(sys::number::CAPSET, head.as_ptr(), empty.as_ptr());
-            check("drop capabilities", result)?;
+            drop_capabilities()?;
         }
         // After the change of user, which clears it: the program ends with its keeper.
         check("pdeathsig", sys::prctl(sys::PR_SET_PDEATHSIG, sys::SIGKILL))?;
@@ -277,10 +320,23 @@ fn become_nobody(state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-fn install_filter(state: &State) -> Result<(), Failure> {
+/// Empties the capability sets of this process.
+pub(crate) fn drop_capabilities() -> Result<(), Failure> {
+    // Version 3 of the capability interface: two words of each set, all empty.
+    let head: [u32; 2] = [0x2008_0522, 0];
+    let empty = [0_u32; 6];
+    // SAFETY: valid structures.
+    let result = unsafe { sys::syscall(sys::number::CAPSET, head.as_ptr(), empty.as_ptr()) };
+    check("drop capabilities", result).map(|_| ())
+}
+
+/// Gives the filter's listener in a session; -1 in a call.
+fn install_filter(state: &State) -> Result<c_int, Failure> {
+    let is_session = state.run.link >= 0;
+    let filter = if is_session { &state.session_filter } else { &state.filter };
     // SAFETY: valid structures; the handler only writes one word and raises.
     unsafe {
-        TRAP_WORD = state.run.page.add(wire::STATUS_TRAPPED).cast();
+        note_traps(state.run.page);
         let action = sys::sigaction_t {
             handler: on_trap as *const () as usize,
             mask: [0; 16],
@@ -291,9 +347,18 @@ fn install_filter(state: &State) -> Result<(), Failure> {
         let none = [0_u64; 16];
         sys::sigprocmask(sys::SIG_SETMASK, &raw const none, std::ptr::null_mut());
         let program = sys::sock_fprog {
-            length: u16::try_from(state.filter.len() / 8).unwrap_or(0),
-            filter: state.filter.as_ptr().cast(),
+            length: u16::try_from(filter.len() / 8).unwrap_or(0),
+            filter: filter.as_ptr().cast(),
         };
+        if is_session {
+            let listener = sys::syscall(
+                sys::number::SECCOMP,
+                sys::SECCOMP_SET_MODE_FILTER,
+                sys::SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                &raw const program,
+            );
+            return check("seccomp", listener).map(|listener| listener as c_int);
+        }
         let result = sys::prctl(
             sys::PR_SET_SECCOMP,
             sys::SECCOMP_MODE_FILTER,
@@ -303,7 +368,13 @@ fn install_filter(state: &State) -> Result<(), Failure> {
         );
         check("seccomp", result)?;
     }
-    Ok(())
+    Ok(-1)
+}
+
+/// Has trapped calls noted on this status page.
+pub(crate) fn note_traps(page: *mut u8) {
+    // SAFETY: the page is `STATUS_BYTES` long; written while nothing traps.
+    unsafe { TRAP_WORD = page.add(wire::STATUS_TRAPPED).cast() };
 }
 
 /// Where the number of a trapped system call goes.
@@ -328,8 +399,21 @@ extern "C" fn on_trap(signal: c_int, information: *const c_int, _: *mut c_void) 
 /// Reads one request and puts its limits, input and files in place.
 fn receive_request(run: &mut Run, first: bool) -> Result<c_int, Failure> {
     let mut head = [0_u8; RequestHead::BYTES];
-    read_exactly(run.parts.request, head.as_mut_ptr(), head.len())?;
+    run.branch_ends = [-1; wire::BRANCH_DESCRIPTORS];
+    let got = loop {
+        match receive(run.parts.request, &mut head, &mut run.branch_ends) {
+            -1 if errno() == sys::EINTR => {}
+            -1 => return Err(("read the request", errno())),
+            0 => return Err(("the channel closed", 32)),
+            got => break got as usize,
+        }
+    };
+    read_exactly(run.parts.request, head[got..].as_mut_ptr(), head.len() - got)?;
     let head = RequestHead::decode(&head).ok_or(("request head", 22))?;
+    run.flags = head.flags;
+    if head.flags & wire::FLAG_BRANCH != 0 {
+        return Ok(head.flags as c_int);
+    }
     let length = usize::try_from(head.body_bytes).map_err(|_| ("request length", 22))?;
     // SAFETY: a fresh private mapping, checked before use.
     let body = unsafe {
@@ -366,9 +450,10 @@ fn receive_request(run: &mut Run, first: bool) -> Result<c_int, Failure> {
     Ok(head.flags as c_int)
 }
 
+/// The channel for requests stays only in a session; it moves out of the low numbers.
+pub(crate) const REQUEST_CHANNEL: c_int = 1000;
+
 fn set_streams(run: &mut Run) -> Result<(), Failure> {
-    // The channel for requests stays only in a session; it moves out of the low numbers.
-    const HIGH: c_int = 1000;
     // SAFETY: our own descriptors.
     unsafe {
         check("dup2", sys::dup2(run.parts.stdout, 1))?;
@@ -376,9 +461,9 @@ fn set_streams(run: &mut Run) -> Result<(), Failure> {
         if run.spawn.session == 0 {
             check("close_range", sys::syscall(sys::CLOSE_RANGE, 3_u32, u32::MAX, 0_u32))?;
         } else {
-            check("dup3", sys::dup3(run.parts.request, HIGH, sys::O_CLOEXEC))?;
-            run.parts.request = HIGH;
-            let last = HIGH as u32 - 1;
+            check("dup3", sys::dup3(run.parts.request, REQUEST_CHANNEL, sys::O_CLOEXEC))?;
+            run.parts.request = REQUEST_CHANNEL;
+            let last = REQUEST_CHANNEL as u32 - 1;
             check("close_range", sys::syscall(sys::CLOSE_RANGE, 3_u32, last, 0_u32))?;
         }
         // In processes that the program forks, the page is not there.
@@ -388,7 +473,7 @@ fn set_streams(run: &mut Run) -> Result<(), Failure> {
 }
 
 /// Standard input is a file that holds the whole of it: no one has to feed a pipe.
-fn set_stdin(content: Option<&[u8]>) -> Result<(), Failure> {
+pub(crate) fn set_stdin(content: Option<&[u8]>) -> Result<(), Failure> {
     // SAFETY: valid paths and buffers; the descriptor is ours.
     unsafe {
         let fd = match content {

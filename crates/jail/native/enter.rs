@@ -125,6 +125,7 @@ fn build(state: &mut State, text: &str) -> Result<(), Failure> {
             "bind" => bind(first, &format!("{staging}{first}"), sys::MOUNT_ATTR_NODEV)?,
             "device" => bind(first, &format!("{staging}{first}"), 0)?,
             "filter" => state.filter = unhex(first),
+            "session_filter" => state.session_filter = unhex(first),
             // `mode` was read before; the jail and this library are built together, so there are
             // no other words.
             _ => {}

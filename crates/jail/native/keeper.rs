@@ -14,8 +14,9 @@ use std::ffi::c_int;
 use std::path::PathBuf;
 
 use crate::child::{self, Parts};
+use crate::family::{Family, Gate};
 use crate::sys::{self, c_void, check, errno};
-use crate::wire::{self, Exit, Order, Spawn};
+use crate::wire::{self, Spawn};
 use crate::{Failure, State, degraded, say};
 
 const SENTINEL_STACK: usize = 16 << 10;
@@ -166,10 +167,14 @@ fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
         enter_new_pid_namespace()?;
         start_sentinel(keeper)?
     };
+    // Branches take namespaces.
+    let is_gated = keeper.spawn.session != 0 && !state.degraded;
+    let link = if is_gated { Some(Link::create()?) } else { None };
     // SAFETY: single-threaded. `serve` in `python.rs` sees to the interpreter.
     let pid = unsafe { sys::fork() };
     if pid == 0 {
-        let channels = child::Channels { socket: keeper.socket, parts, jail_ends };
+        let link = link.map_or(-1, Link::child_end);
+        let channels = child::Channels { socket: keeper.socket, link, parts, jail_ends };
         state.run.begin(&keeper.spawn, keeper.child, &channels, keeper.page);
         return Ok(Ended::InChild(1 + c_int::from(keeper.spawn.session != 0)));
     }
@@ -183,14 +188,43 @@ fn one_child(state: &mut State, keeper: &mut Keeper) -> Result<Ended, Failure> {
         end_all(sentinel);
         return Err(("fork a child", fork_error));
     }
-    let exit = watch(keeper, pid, sentinel)?;
-    if child::send(keeper.socket, &exit.encode(), &[]) < 0 {
+    let gate = link.and_then(Link::gate);
+    let family = Family::new(&mut keeper.spawn, keeper.child, state.privileged, sentinel, gate);
+    if !family.watch(pid, keeper.socket)? {
         // The jail is gone, and now so is all that ran here.
         keeper.directories.iter_mut().for_each(|directory| remove(directory.take()));
         // SAFETY: ends this process.
         unsafe { sys::_exit(0) };
     }
     Ok(Ended::Reaped)
+}
+
+/// How the keeper of a session gets the gate from its child, once that is behind its filter.
+#[derive(Debug, Clone, Copy)]
+struct Link([c_int; 2]);
+
+impl Link {
+    fn create() -> Result<Self, Failure> {
+        let mut ends = [-1; 2];
+        let kind = sys::SOCK_STREAM | sys::SOCK_CLOEXEC;
+        // SAFETY: room for two descriptors.
+        let made = unsafe { sys::socketpair(sys::AF_UNIX, kind, 0, ends.as_mut_ptr()) };
+        check("socketpair", made).map(|_| Self(ends))
+    }
+
+    fn child_end(self) -> c_int {
+        child::close_all(&self.0[..1]);
+        self.0[1]
+    }
+
+    /// Waits until the child is isolated; nothing if it failed before.
+    fn gate(self) -> Option<Gate> {
+        let mut descriptors = [-1; 2];
+        child::close_all(&self.0[1..]);
+        let length = child::receive(self.0[0], &mut [0], &mut descriptors);
+        child::close_all(&self.0[..1]);
+        (length > 0).then_some(Gate { listener: descriptors[0], processes: descriptors[1] })
+    }
 }
 
 fn enter_new_pid_namespace() -> Result<(), Failure> {
@@ -241,7 +275,7 @@ fn remove(directory: Option<PathBuf>) {
 }
 
 /// Kills child and namespace; their end is waited for elsewhere.
-fn kill_all(pid: sys::pid_t, sentinel: sys::pid_t) {
+pub(crate) fn kill_all(pid: sys::pid_t, sentinel: sys::pid_t) {
     // SAFETY: our own, unreaped children.
     unsafe {
         if sentinel != NO_SENTINEL {
@@ -253,7 +287,7 @@ fn kill_all(pid: sys::pid_t, sentinel: sys::pid_t) {
 
 /// Kills the namespace's first process, and with it whatever is left there, and waits until all
 /// of it is gone.
-fn end_all(sentinel: sys::pid_t) {
+pub(crate) fn end_all(sentinel: sys::pid_t) {
     if sentinel == NO_SENTINEL {
         return degraded::end_everything();
     }
@@ -263,86 +297,6 @@ fn end_all(sentinel: sys::pid_t) {
         while sys::wait4(sentinel, std::ptr::null_mut(), 0, std::ptr::null_mut()) < 0
             && errno() == sys::EINTR
         {}
-    }
-}
-
-/// Waits for the child's end, obeying the jail meanwhile.
-fn watch(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> Result<Exit, Failure> {
-    // SAFETY: a plain system call on our own, unreaped child.
-    let pidfd = check("pidfd_open", unsafe { sys::syscall(sys::PIDFD_OPEN, pid, 0) })? as c_int;
-    let mut listening = true;
-    loop {
-        let mut fds = [
-            sys::pollfd { fd: pidfd, events: sys::POLLIN, revents: 0 },
-            sys::pollfd { fd: keeper.socket, events: sys::POLLIN, revents: 0 },
-        ];
-        // SAFETY: a valid array of the length given.
-        let ready = unsafe { sys::poll(fds.as_mut_ptr(), 1 + u64::from(listening), -1) };
-        if ready < 0 {
-            continue;
-        }
-        if listening && fds[1].revents != 0 {
-            listening = obey(keeper, pid, sentinel);
-        }
-        if fds[0].revents != 0 {
-            break;
-        }
-    }
-    let mut status = 0;
-    let mut usage = sys::rusage::default();
-    // SAFETY: valid pointers; our own, unreaped child.
-    unsafe {
-        sys::close(pidfd);
-        sys::wait4(pid, &raw mut status, 0, &raw mut usage);
-    }
-    end_all(sentinel);
-    let micros = |time: sys::timeval| (time.seconds * 1_000_000 + time.microseconds) as u64;
-    Ok(Exit {
-        status,
-        cpu_us: micros(usage.user) + micros(usage.system),
-        resident_kib: usage.max_resident_kib as u64,
-        minor_faults: usage.minor_faults as u64,
-    })
-}
-
-/// Does what one message of the jail asks. False: the jail is gone, and so is the child.
-fn obey(keeper: &mut Keeper, pid: sys::pid_t, sentinel: sys::pid_t) -> bool {
-    let mut message = [0_u8; wire::MAX_MESSAGE_BYTES];
-    let length = child::receive(keeper.socket, &mut message, &mut []);
-    if length <= 0 {
-        kill_all(pid, sentinel);
-        return false;
-    }
-    let order = message.get(..length as usize).and_then(Order::decode);
-    // An order that crossed with the end of its child is not for this one.
-    let Some(order) = order.filter(|order| order.child == keeper.child) else { return true };
-    // SAFETY: plain system calls on our own, unreaped children.
-    unsafe {
-        match order.kind {
-            wire::KILL => kill_all(pid, sentinel),
-            wire::INTERRUPT => {
-                sys::kill(pid, sys::SIGINT);
-            }
-            wire::DEMOTE => demote(keeper, pid),
-            _ => {
-                keeper.spawn.tmp_bytes = order.value;
-                sys::kill(pid, sys::SIGKILL);
-            }
-        }
-    }
-    true
-}
-
-/// Lowest priority for the program: by user id, which is the slot's own, or by process group.
-fn demote(keeper: &Keeper, pid: sys::pid_t) {
-    const LOWEST: c_int = 19;
-    // SAFETY: plain system calls.
-    unsafe {
-        if keeper.spawn.uid != 0 {
-            sys::setpriority(sys::PRIO_USER, keeper.spawn.uid, LOWEST);
-        } else {
-            sys::setpriority(sys::PRIO_PGRP, pid as u32, LOWEST);
-        }
     }
 }
 

@@ -17,9 +17,13 @@
 #![warn(clippy::undocumented_unsafe_blocks)]
 
 mod arena;
+mod branch;
 mod child;
+mod copy;
 mod degraded;
+mod detach;
 mod enter;
+mod family;
 mod keeper;
 mod python;
 mod sys;
@@ -40,6 +44,8 @@ pub(crate) struct State {
     pub(crate) own_pid_namespace: c_int,
     /// The system call filter, as an array of `struct sock_filter`.
     pub(crate) filter: Vec<u8>,
+    /// The one for live sessions.
+    pub(crate) session_filter: Vec<u8>,
     /// This child's run.
     pub(crate) run: child::Run,
 }
@@ -55,6 +61,7 @@ static STATE: Global = Global(UnsafeCell::new(State {
     degraded: false,
     own_pid_namespace: -1,
     filter: Vec::new(),
+    session_filter: Vec::new(),
     run: child::Run::NONE,
 }));
 

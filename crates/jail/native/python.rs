@@ -1,4 +1,4 @@
-//! The library as Python sees it: an extension module of seven functions.
+//! The library as Python sees it: an extension module of eight functions.
 //!
 //! Only CPython's stable interface is used, declared by hand; the symbols come from the
 //! interpreter that imports the module. An extension module rather than `ctypes`: a call through
@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 use std::ptr::{null, null_mut};
 
 use crate::wire::Said;
-use crate::{Failure, arena, child, enter, keeper, say, state, text};
+use crate::{Failure, arena, branch as branching, child, enter, keeper, say, state, text};
 
 /// An object; only its first word, the reference count, is ever looked at.
 #[repr(C)]
@@ -68,7 +68,7 @@ const METH_O: c_int = 8;
 /// `PYTHON_API_VERSION` of every CPython 3.
 const API_VERSION: c_int = 1013;
 
-struct Methods([MethodDefinition; 8]);
+struct Methods([MethodDefinition; 9]);
 // SAFETY: constant data; the pointers in it are to constants.
 unsafe impl Sync for Methods {}
 
@@ -87,6 +87,7 @@ static METHODS: Methods = Methods([
     method(c"serve", serve, METH_O),
     method(c"park", park, METH_NOARGS),
     method(c"next_cell", next_cell, METH_NOARGS),
+    method(c"branch", branch, METH_NOARGS),
     method(c"report", report, METH_VARARGS),
     MethodDefinition { name: null(), function: None, flags: 0, document: null() },
 ]);
@@ -205,6 +206,14 @@ unsafe extern "C" fn next_cell(_: *mut PyObject, _: *mut PyObject) -> *mut PyObj
         let flags = child::next_cell(state());
         request(flags)
     }
+}
+
+/// `branch()`: does what a request to branch asks. Returns in both processes; either goes on with
+/// `next_cell`.
+unsafe extern "C" fn branch(_: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
+    // SAFETY: called by the interpreter, in the child's main thread.
+    branching::branch(unsafe { state() });
+    none_or_error(Ok(()))
 }
 
 unsafe fn request(flags: c_int) -> *mut PyObject {

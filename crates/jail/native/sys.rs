@@ -6,6 +6,7 @@
 
 #![allow(non_camel_case_types)]
 
+use std::ffi::CStr;
 pub(crate) use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 
 pub(crate) type pid_t = c_int;
@@ -19,6 +20,9 @@ pub(crate) const SIG_IGN: usize = 1;
 pub(crate) const CLONE_VM: c_int = 0x100;
 pub(crate) const CLONE_FS: c_int = 0x200;
 pub(crate) const CLONE_FILES: c_int = 0x400;
+pub(crate) const CLONE_PARENT: c_int = 0x8000;
+pub(crate) const CLONE_CHILD_CLEARTID: c_int = 0x20_0000;
+pub(crate) const CLONE_CHILD_SETTID: c_int = 0x0100_0000;
 pub(crate) const CLONE_NEWNS: c_int = 0x0002_0000;
 pub(crate) const CLONE_NEWUTS: c_int = 0x0400_0000;
 pub(crate) const CLONE_NEWIPC: c_int = 0x0800_0000;
@@ -47,10 +51,21 @@ pub(crate) const O_DIRECTORY: c_int = 0o40_000;
 pub(crate) const PR_SET_PDEATHSIG: c_int = 1;
 pub(crate) const PR_SET_DUMPABLE: c_int = 4;
 pub(crate) const PR_SET_SECCOMP: c_int = 22;
+pub(crate) const PR_GET_TID_ADDRESS: c_int = 40;
 pub(crate) const PR_CAPBSET_DROP: c_int = 24;
 pub(crate) const PR_SET_NO_NEW_PRIVS: c_int = 38;
 pub(crate) const PR_SET_THP_DISABLE: c_int = 41;
 pub(crate) const SECCOMP_MODE_FILTER: c_ulong = 2;
+pub(crate) const SECCOMP_SET_MODE_FILTER: c_ulong = 1;
+pub(crate) const SECCOMP_FILTER_FLAG_NEW_LISTENER: c_ulong = 8;
+/// `ioctl`s of a filter's listener, and the flag of an answer that lets the call run.
+pub(crate) const SECCOMP_NOTIF_RECV: c_ulong = 0xc050_2100;
+pub(crate) const SECCOMP_NOTIF_SEND: c_ulong = 0xc018_2101;
+pub(crate) const SECCOMP_CONTINUE: u32 = 1;
+/// `ioctl` of a process descriptor: its mount namespace, as a descriptor.
+pub(crate) const PIDFD_GET_MNT_NAMESPACE: c_ulong = 0xff03;
+pub(crate) const LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET: u64 = 1;
+pub(crate) const LANDLOCK_SCOPE_SIGNAL: u64 = 2;
 
 pub(crate) const RLIMIT_CPU: c_int = 0;
 pub(crate) const RLIMIT_FSIZE: c_int = 1;
@@ -86,12 +101,20 @@ pub(crate) const MADV_NOHUGEPAGE: c_int = 15;
 pub(crate) const PRIO_PGRP: c_int = 1;
 pub(crate) const PRIO_USER: c_int = 2;
 pub(crate) const MFD_CLOEXEC: u32 = 1;
+pub(crate) const EPERM: c_int = 1;
+pub(crate) const ENOENT: c_int = 2;
 pub(crate) const EINTR: c_int = 4;
+pub(crate) const EAGAIN: c_int = 11;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod number {
     use super::c_long;
     pub(crate) const PAUSE: c_long = 34;
+    pub(crate) const CLONE: c_long = 56;
+    pub(crate) const UNSHARE: c_long = 272;
+    pub(crate) const SECCOMP: c_long = 317;
+    pub(crate) const NEWFSTATAT: c_long = 262;
+    pub(crate) const GETDENTS64: c_long = 217;
     pub(crate) const RT_SIGACTION: c_long = 13;
     pub(crate) const PRCTL: c_long = 157;
     pub(crate) const CAPSET: c_long = 126;
@@ -104,6 +127,11 @@ pub(crate) mod number {
 pub(crate) mod number {
     use super::c_long;
     pub(crate) const RT_SIGACTION: c_long = 134;
+    pub(crate) const CLONE: c_long = 220;
+    pub(crate) const UNSHARE: c_long = 97;
+    pub(crate) const SECCOMP: c_long = 277;
+    pub(crate) const NEWFSTATAT: c_long = 79;
+    pub(crate) const GETDENTS64: c_long = 61;
     pub(crate) const PRCTL: c_long = 167;
     pub(crate) const CAPSET: c_long = 91;
     pub(crate) const PIVOT_ROOT: c_long = 41;
@@ -112,10 +140,13 @@ pub(crate) mod number {
     pub(crate) const SETGROUPS: c_long = 159;
 }
 /// Calls whose numbers all architectures share.
+pub(crate) const PIDFD_SEND_SIGNAL: c_long = 424;
 pub(crate) const PIDFD_OPEN: c_long = 434;
 pub(crate) const CLOSE_RANGE: c_long = 436;
 pub(crate) const OPENAT2: c_long = 437;
 pub(crate) const MOUNT_SETATTR: c_long = 442;
+pub(crate) const LANDLOCK_CREATE_RULESET: c_long = 444;
+pub(crate) const LANDLOCK_RESTRICT_SELF: c_long = 446;
 
 #[repr(C)]
 pub(crate) struct rlimit {
@@ -205,6 +236,35 @@ pub(crate) struct sock_fprog {
     pub(crate) filter: *const c_void,
 }
 
+/// A call that a filter stopped, as its listener sees it.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct seccomp_notif {
+    pub(crate) id: u64,
+    /// The calling thread, in the reader's process id namespace.
+    pub(crate) pid: pid_t,
+    pub(crate) flags: u32,
+    pub(crate) number: c_int,
+    pub(crate) architecture: u32,
+    pub(crate) instruction: u64,
+    pub(crate) arguments: [u64; 6],
+}
+
+#[repr(C)]
+pub(crate) struct seccomp_notif_resp {
+    pub(crate) id: u64,
+    pub(crate) value: i64,
+    pub(crate) error: c_int,
+    pub(crate) flags: u32,
+}
+
+#[repr(C)]
+pub(crate) struct landlock_ruleset_attr {
+    pub(crate) handled_access_fs: u64,
+    pub(crate) handled_access_net: u64,
+    pub(crate) scoped: u64,
+}
+
 /// glibc's `struct sigaction`.
 #[repr(C)]
 pub(crate) struct sigaction_t {
@@ -233,6 +293,12 @@ unsafe extern "C" {
         options: c_int,
         usage: *mut rusage,
     ) -> pid_t;
+    pub(crate) fn waitid(
+        kind: c_int,
+        id: pid_t,
+        information: *mut [u64; 16],
+        options: c_int,
+    ) -> c_int;
     pub(crate) fn kill(pid: pid_t, signal: c_int) -> c_int;
     pub(crate) fn getpid() -> pid_t;
     pub(crate) fn getuid() -> u32;
@@ -251,6 +317,16 @@ unsafe extern "C" {
     pub(crate) fn umount2(target: *const c_char, flags: c_int) -> c_int;
     pub(crate) fn chdir(path: *const c_char) -> c_int;
     pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    pub(crate) fn openat(directory: c_int, path: *const c_char, flags: c_int, ...) -> c_int;
+    pub(crate) fn readlinkat(
+        directory: c_int,
+        path: *const c_char,
+        into: *mut c_char,
+        count: usize,
+    ) -> isize;
+    pub(crate) fn mkfifo(path: *const c_char, mode: u32) -> c_int;
+    pub(crate) fn ioctl(fd: c_int, request: c_ulong, ...) -> c_int;
+    pub(crate) fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
     pub(crate) fn close(fd: c_int) -> c_int;
     pub(crate) fn read(fd: c_int, into: *mut c_void, count: usize) -> isize;
     pub(crate) fn write(fd: c_int, from: *const c_void, count: usize) -> isize;
@@ -276,6 +352,14 @@ unsafe extern "C" {
         fd: c_int,
         offset: i64,
     ) -> *mut c_void;
+    pub(crate) fn mremap(
+        address: *mut c_void,
+        old_length: usize,
+        new_length: usize,
+        flags: c_int,
+        ...
+    ) -> *mut c_void;
+    pub(crate) fn mprotect(address: *mut c_void, length: usize, protection: c_int) -> c_int;
     pub(crate) fn munmap(address: *mut c_void, length: usize) -> c_int;
     pub(crate) fn madvise(address: *mut c_void, length: usize, advice: c_int) -> c_int;
     pub(crate) fn setrlimit(resource: c_int, limit: *const rlimit) -> c_int;
@@ -294,6 +378,55 @@ pub(crate) const SIG_SETMASK: c_int = 2;
 pub(crate) fn errno() -> c_int {
     // SAFETY: glibc gives a valid pointer to this thread's error number.
     unsafe { *__errno_location() }
+}
+
+/// Inode of the file at `path`, following links; of `directory` itself where `path` is empty.
+pub(crate) fn inode_at(directory: c_int, path: &CStr) -> Option<u64> {
+    const AT_EMPTY_PATH: c_int = 0x1000;
+    // `struct stat` starts with the device and the inode on both architectures, 64 bits each.
+    let mut stat = [0_u64; 32];
+    // SAFETY: valid path, and more room than any `struct stat` takes.
+    let result = unsafe {
+        syscall(number::NEWFSTATAT, directory, path.as_ptr(), stat.as_mut_ptr(), AT_EMPTY_PATH)
+    };
+    (result >= 0).then_some(stat[1])
+}
+
+/// Calls `visit` with each name in an open directory, from its beginning. False: it can't be read.
+pub(crate) fn for_each_entry(directory: c_int, visit: &mut dyn FnMut(&CStr)) -> bool {
+    /// Bytes of `struct linux_dirent64` before the name; its length stands at 16.
+    const NAME: usize = 19;
+    let mut buffer = [0_u8; 8 << 10];
+    // SAFETY: our own descriptor.
+    unsafe { lseek(directory, 0, 0) };
+    loop {
+        // SAFETY: a valid buffer of the length given.
+        let length = unsafe {
+            syscall(number::GETDENTS64, directory, buffer.as_mut_ptr(), buffer.len())
+        };
+        let Ok(length) = usize::try_from(length) else { return false };
+        if length == 0 {
+            return true;
+        }
+        let mut rest = &buffer[..length];
+        while let Some(entry) = rest.get(NAME..) {
+            if let Ok(name) = CStr::from_bytes_until_nul(entry) {
+                visit(name);
+            }
+            rest = &rest[usize::from(u16::from_le_bytes([rest[16], rest[17]])).max(1)..];
+        }
+    }
+}
+
+/// Whether a process is this one's own child, alive or not yet waited for.
+pub(crate) fn is_own_child(pid: pid_t) -> bool {
+    const P_PID: c_int = 1;
+    const WNOHANG: c_int = 1;
+    const WEXITED: c_int = 4;
+    const WNOWAIT: c_int = 0x0100_0000;
+    let mut information = [0; 16];
+    // SAFETY: room for a `siginfo_t`.
+    unsafe { waitid(P_PID, pid, &raw mut information, WEXITED | WNOHANG | WNOWAIT) >= 0 }
 }
 
 /// Turns a call's return value into a result, naming what was tried.

@@ -69,6 +69,7 @@ import typing
 
 _PROGRAM = "/tmp/program.py"
 _LAST_EXPRESSION = 1
+_BRANCH = 4
 
 (
     _SAID_OK,
@@ -266,7 +267,28 @@ def _split(arguments):
     return [argument.decode("utf-8", "surrogateescape") for argument in arguments]
 
 
-def _session(request, _exit=os._exit, _report=_report, _fail=_fail, _next=_native.next_cell):
+def _next_program(
+    _next=_native.next_cell,
+    _branch=_native.branch,
+    _get_state=random.getstate,
+    _set_state=random.setstate,
+):
+    """Waits for the next cell. Requests to branch are dealt with here, in both processes."""
+    while True:
+        try:
+            request = _next()
+            if not request[0] & _BRANCH:
+                return request
+            # Python draws a new seed in a fork; a branch goes on where the session is.
+            state = _get_state()
+            _branch()
+            _set_state(state)
+        except KeyboardInterrupt:
+            # An interrupt that came after the cell's own end.
+            continue
+
+
+def _session(request, _exit=os._exit, _report=_report, _fail=_fail):
     """A live interpreter: cell after cell in one namespace."""
     namespace = _main_module()
     sys.argv = [_PROGRAM, *_split(request[2])]
@@ -284,13 +306,7 @@ def _session(request, _exit=os._exit, _report=_report, _fail=_fail, _next=_nativ
         else:
             _report(_SAID_OK, value=value)
         _flush()
-        while True:
-            try:
-                request = _next()
-                break
-            except KeyboardInterrupt:
-                # An interrupt that came after the cell's own end.
-                continue
+        request = _next_program()
 
 
 _WARM = """

@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::effective::Layer;
 
@@ -215,10 +216,14 @@ fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// One slot's group. Dropping it removes its directories.
+/// A group's directories, one for each hierarchy; removed when the last who needs them lets go.
+#[derive(Debug, Default)]
+pub(crate) struct Directories(Vec<PathBuf>);
+
+/// One slot's group.
 #[derive(Debug, Default)]
 pub(crate) struct Group {
-    directories: Vec<PathBuf>,
+    directories: Arc<Directories>,
     memory_limit: Option<File>,
     memory_peak: Option<File>,
     memory_kills: Option<File>,
@@ -237,16 +242,24 @@ impl Group {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
-        if !self.directories.contains(&directory) {
-            self.directories.push(directory.clone());
+        // Nobody shares the list while the group is being made.
+        if let Some(Directories(all)) = Arc::get_mut(&mut self.directories)
+            && !all.contains(&directory)
+        {
+            all.push(directory.clone());
         }
         Ok(directory)
+    }
+
+    /// What keeps this group in place beyond its slot: its keeper may have to stay in it.
+    pub(crate) fn directories(&self) -> Arc<Directories> {
+        Arc::clone(&self.directories)
     }
 
     /// Moves a process in.
     pub(crate) fn enter(&self, pid: u32) -> io::Result<()> {
         let pid = pid.to_string();
-        self.directories.iter().try_for_each(|path| fs::write(path.join("cgroup.procs"), &pid))
+        self.directories.0.iter().try_for_each(|path| fs::write(path.join("cgroup.procs"), &pid))
     }
 
     /// Prepares for a call: limits in force, counters at zero.
@@ -297,9 +310,9 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for Directories {
     fn drop(&mut self) {
-        for directory in &self.directories {
+        for directory in &self.0 {
             // Processes on their way out still count for a moment.
             for _ in 0..20 {
                 if fs::remove_dir(directory).is_ok() || !directory.exists() {

@@ -4,9 +4,10 @@ use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::cgroup::Groups;
+use crate::seccomp::{self, Purpose};
 use crate::view::{Interpreter, hex};
 use crate::zygote::Blueprint;
-use crate::{Config, Error, jail::system, seccomp};
+use crate::{Config, Error, jail::system};
 
 /// See the module.
 #[derive(Debug)]
@@ -36,9 +37,12 @@ const USER_IDS: u32 = 1_000_000;
 impl Host {
     pub(crate) fn find(config: &Config, namespaces: Namespaces) -> Result<Self, Error> {
         let interpreter = Interpreter::probe(&config.python)?;
-        let filter = seccomp::compile().map_err(|error| {
-            system("compile the system call allow-list")(std::io::Error::other(error))
-        })?;
+        let filter = |purpose| {
+            let compiled = seccomp::compile(purpose).map_err(std::io::Error::other);
+            let compiled = compiled.map_err(system("compile the system call allow-list"))?;
+            Ok::<_, Error>(hex(&compiled.program))
+        };
+        let (call, session) = (filter(Purpose::Call)?, filter(Purpose::Session)?);
         let (privileged, first_line) = match namespaces {
             Namespaces::Own => {
                 let privileged = holds(&[SETGID, SETUID, SETPCAP, SYS_ADMIN]);
@@ -47,11 +51,9 @@ impl Host {
             Namespaces::None => (holds(&[SETGID, SETUID, SETPCAP]), "degraded\n"),
         };
         let mode = if privileged { "privileged" } else { "user" };
-        let text = format!(
-            "{first_line}mode {mode}\nfilter\t{}\n{}",
-            hex(&filter.program),
-            interpreter.view()
-        );
+        let view = interpreter.view();
+        let text =
+            format!("{first_line}mode {mode}\nfilter\t{call}\nsession_filter\t{session}\n{view}");
         Ok(Self {
             blueprint: Blueprint { interpreter, config: text },
             groups: Groups::find(),

@@ -5,6 +5,7 @@
 //! [`Jail::effective`]. All of it blocks; there is no async here, so that the code next to the
 //! kernel can be read top to bottom. Callers bring threads.
 
+mod branch;
 mod bytes;
 mod capture;
 mod cgroup;

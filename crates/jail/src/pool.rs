@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::Error;
+use crate::cgroup::Group;
 use crate::host::Host;
 use crate::kind::Kind;
 use crate::request::ResolvedLimits;
@@ -142,6 +143,12 @@ impl Pool {
             let group = self.host.groups.slot(&format!("slot-{number}"))?;
             Slot::spawn(&zygote, &spawn, group)
         })
+    }
+
+    /// A control group for a branch of a session, whose slot is made elsewhere.
+    pub(crate) fn branch_group(&self) -> io::Result<Group> {
+        let (number, _) = self.host.next_slot();
+        self.host.groups.slot(&format!("slot-{number}"))
     }
 
     pub(crate) fn helper_pids(&self) -> Vec<u32> {

@@ -32,6 +32,15 @@ const X32_BIT: u32 = 0x4000_0000;
 const UNKNOWN: Decision = Decision { action: Action::Errno(Errno::ENOSYS), condition: None };
 const X32: Decision = Decision { action: Action::Trap, condition: None };
 
+/// Who runs under a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// One program: what the policy calls a step of branching is refused by the kernel.
+    Call,
+    /// A live session: for such a step the kernel asks whoever holds the filter's listener.
+    Session,
+}
+
 /// The program to give to `seccomp(SECCOMP_SET_MODE_FILTER)`, once `no_new_privs` is set.
 #[derive(Debug)]
 pub(crate) struct Filter {
@@ -43,8 +52,8 @@ pub(crate) struct Filter {
 ///
 /// # Errors
 /// The embedded policy is not consistent; the tests of this module exclude it.
-pub(crate) fn compile() -> Result<Filter, PolicyError> {
-    let instructions = compile_for(&Policy::read()?, Architecture::HERE);
+pub(crate) fn compile(purpose: Purpose) -> Result<Filter, PolicyError> {
+    let instructions = compile_for(&Policy::read()?, Architecture::HERE, purpose);
     let program = instructions.into_iter().flat_map(program::Instruction::to_bytes).collect();
     Ok(Filter { program })
 }
@@ -95,7 +104,11 @@ impl Architecture {
     }
 }
 
-fn compile_for(policy: &Policy, architecture: Architecture) -> Vec<program::Instruction> {
+fn compile_for(
+    policy: &Policy,
+    architecture: Architecture,
+    purpose: Purpose,
+) -> Vec<program::Instruction> {
     let decisions: Vec<Decision> = policy
         .groups
         .iter()
@@ -112,7 +125,7 @@ fn compile_for(policy: &Policy, architecture: Architecture) -> Vec<program::Inst
         // The architecture word does not tell x32 from x86_64; the number does.
         ranges.push(Range { first: X32_BIT, decision: &X32 });
     }
-    program::assemble(architecture.audit_value(), &ranges)
+    program::assemble(architecture.audit_value(), purpose, &ranges)
 }
 
 /// Joins neighbours with the same decision and fills the gaps, from 0 to the end.

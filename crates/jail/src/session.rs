@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::branch::{Scope, branch};
 use crate::jail::{Control, Shared};
 use crate::request::{Request, ResolvedLimits};
 use crate::run::Run;
@@ -17,9 +18,12 @@ pub struct Session {
     slot: Slot,
     parked: Parked,
     limits: ResolvedLimits,
+    /// A branch that holds the state as it was after the last cell, and off which the branches for
+    /// callers are made. Only the session itself then has to shut itself off, once a state, from
+    /// all of them; and there is a limit to how often it can.
+    stem: Option<(Slot, Parked)>,
     /// Why it is over.
     ended: Option<String>,
-    /// First input files, written with the first cell.
     place: Place,
 }
 
@@ -55,7 +59,7 @@ impl Session {
         let system = |source| Error::System { what: "start a session", source };
         let mut slot = shared.pool(kind).make(1, limits.tmp_bytes).map_err(system)?;
         let parked = slot.take(limits.tmp_bytes).map_err(system)?;
-        let mut session = Self { slot, parked, limits, ended: None, place };
+        let mut session = Self { slot, parked, stem: None, limits, ended: None, place };
         let first = Request { program: String::new(), ..request.clone() };
         let report = session.execute(&first, &Control::default())?;
         match session.ended {
@@ -75,6 +79,7 @@ impl Session {
             return Err(Error::SessionEnded { cause: cause.clone() });
         }
         request.validate()?;
+        self.stem = None;
         let shared = Arc::clone(&self.place.0);
         let asked = request.limits.resolve(&self.limits, &shared.config.maximum_limits)?;
         // These hold for the whole session.
@@ -102,17 +107,47 @@ impl Session {
         }
     }
 
-    /// A copy-on-write branch of the live state: another session that starts where this one is.
+    /// A copy-on-write branch of the live state: another session that starts where this one is,
+    /// and from then on shares nothing with it. The first branch of a state takes some
+    /// milliseconds and a copy of `/tmp` more than the others.
     ///
     /// # Errors
-    /// No place is free, or the session has ended.
+    /// No place is free, the session has ended, or the branch could not be made: the kernel is
+    /// older than 6.12 or has no Landlock, `/tmp` can't be copied, or this session and those that
+    /// it branched from have branched in 16 states already (the kernel nests no more domains).
     pub fn fork(&mut self) -> Result<Self, Error> {
-        let _place = Place::take(&self.place.0)?;
-        Err(Error::SessionEnded { cause: "fork is not there yet".to_owned() })
+        if let Some(cause) = &self.ended {
+            return Err(Error::SessionEnded { cause: cause.clone() });
+        }
+        let place = Place::take(&self.place.0)?;
+        let shared = Arc::clone(&self.place.0);
+        let group = || shared.bare.branch_group().map_err(failed_to_branch);
+        let stem = match self.stem.take() {
+            Some(stem) => stem,
+            None => {
+                let group = group()?;
+                branch(&self.slot, &self.parked, group, Scope::Origin, &self.limits).map_err(
+                    |failed| {
+                        if failed.origin_is_lost {
+                            self.ended = Some(format!("it could not branch: {}", failed.cause));
+                        }
+                        failed_to_branch(failed.cause)
+                    },
+                )?
+            }
+        };
+        let made = branch(&stem.0, &stem.1, group()?, Scope::Branch, &self.limits);
+        let (slot, parked) = made.map_err(|failed| failed_to_branch(failed.cause))?;
+        self.stem = Some(stem);
+        Ok(Self { slot, parked, stem: None, limits: self.limits, ended: None, place })
     }
 
     /// Whether the interpreter still lives.
     pub const fn is_alive(&self) -> bool {
         self.ended.is_none()
     }
+}
+
+fn failed_to_branch(source: io::Error) -> Error {
+    Error::System { what: "branch the session", source }
 }

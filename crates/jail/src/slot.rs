@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-use crate::cgroup::Group;
+use crate::cgroup::{Directories, Group};
 use crate::socket::{Socket, timespec};
 use crate::wire::{self, Exit, Order, Spawn};
 use crate::zygote::Zygote;
@@ -33,8 +33,8 @@ pub(crate) struct Parked {
     pub(crate) directory: OwnedFd,
     /// Its process id, in the jail's own namespace.
     pub(crate) pid: u32,
-    /// Its number among the keeper's children.
-    number: u32,
+    /// Its number among the keeper's children; a branch goes by that of its session.
+    pub(crate) number: u32,
 }
 
 /// See the module.
@@ -52,6 +52,8 @@ pub(crate) struct Slot {
     pub(crate) base_resident_kib: u64,
     tmp_bytes: u64,
     parked: Option<Parked>,
+    /// The keeper's own group, which lasts as long as any branch that it keeps.
+    keeper_group: Arc<Directories>,
 }
 
 /// What the keeper said.
@@ -65,8 +67,7 @@ impl Slot {
     /// Forks a keeper off the zygote and puts it in its place. `group` is consumed.
     pub(crate) fn spawn(zygote: &Zygote, spawn: &Spawn, group: Group) -> io::Result<Self> {
         let (socket, theirs) = Socket::pair()?;
-        let page = File::from(memfd_create("rocstar-status", MemfdFlags::CLOEXEC)?);
-        ftruncate(&page, wire::STATUS_BYTES as u64)?;
+        let page = status_page()?;
         zygote.spawn(spawn, &theirs, &page)?;
         drop(theirs);
         let hello = socket.receive_before(Instant::now() + READY_WITHIN)?;
@@ -75,11 +76,12 @@ impl Slot {
             _ => return Err(io::Error::other("the zygote did not fork a keeper")),
         };
         group.enter(keeper)?;
+        let keeper_group = group.directories();
         let (base_address_space_bytes, base_resident_kib) = memory_of(keeper)?;
         socket.send(&[wire::HELLO], &[])?;
         Ok(Self {
             socket,
-            wake: Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?),
+            wake: wake()?,
             page,
             group,
             keeper,
@@ -87,6 +89,23 @@ impl Slot {
             base_resident_kib,
             tmp_bytes: spawn.tmp_bytes,
             parked: None,
+            keeper_group,
+        })
+    }
+
+    /// The place of a branch, with the same keeper.
+    pub(crate) fn of_branch(&self, socket: Socket, page: File, group: Group) -> io::Result<Self> {
+        Ok(Self {
+            socket,
+            wake: wake()?,
+            page,
+            group,
+            keeper: self.keeper,
+            base_address_space_bytes: self.base_address_space_bytes,
+            base_resident_kib: self.base_resident_kib,
+            tmp_bytes: self.tmp_bytes,
+            parked: None,
+            keeper_group: Arc::clone(&self.keeper_group),
         })
     }
 
@@ -185,6 +204,17 @@ impl Slot {
         }
         Ok(page)
     }
+}
+
+/// A fresh status page.
+pub(crate) fn status_page() -> io::Result<File> {
+    let page = File::from(memfd_create("rocstar-status", MemfdFlags::CLOEXEC)?);
+    ftruncate(&page, wire::STATUS_BYTES as u64)?;
+    Ok(page)
+}
+
+fn wake() -> io::Result<Arc<OwnedFd>> {
+    Ok(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
 }
 
 /// Size and resident set of a process: bytes and KiB.

@@ -43,13 +43,7 @@ impl Socket {
     }
 
     pub(crate) fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-            return Err(io::Error::other("too many descriptors for one message"));
-        }
-        sendmsg(&self.0, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
-        Ok(())
+        send_on(&self.0, bytes, descriptors)
     }
 
     /// Waits for a message until `deadline`; an error of kind `TimedOut` after it.
@@ -105,6 +99,21 @@ impl Socket {
         }
         Ok(message)
     }
+}
+
+/// Sends one message with descriptors on any Unix socket.
+pub(crate) fn send_on(
+    socket: &OwnedFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(io::Error::other("too many descriptors for one message"));
+    }
+    sendmsg(socket, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 impl AsFd for Socket {

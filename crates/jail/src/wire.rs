@@ -18,6 +18,9 @@ pub(crate) const DEMOTE: u8 = 2;
 pub(crate) const INTERRUPT: u8 = 3;
 /// Jail to keeper: replace the parked child by one with another size of `/tmp` (the order's value).
 pub(crate) const RESPAWN: u8 = 4;
+/// Jail to keeper: the session on this socket is about to branch (an [`Order`] too); carries the
+/// branch's own socket, on which the jail later says [`HELLO`] to let the branch go on.
+pub(crate) const BRANCH: u8 = 5;
 
 /// Child to jail: parked and isolated; its number follows (`u32`), descriptors come along (see
 /// [`READY_DESCRIPTORS`]).
@@ -30,6 +33,9 @@ pub(crate) const FAILED: u8 = 18;
 pub(crate) const HELLO: u8 = 19;
 /// Child to jail, live sessions only: the cell has ended.
 pub(crate) const CELL_DONE: u8 = 20;
+/// Copier to jail, on a branch's socket: its surroundings are made; carries its private directory
+/// and a descriptor of its process.
+pub(crate) const BRANCHED: u8 = 21;
 
 /// Descriptors that travel with [`READY`]: read ends of stdout and stderr, the channel for
 /// requests, the private directory.
@@ -71,7 +77,7 @@ impl Spawn {
 /// What the jail tells a keeper to do with a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// [`KILL`], [`DEMOTE`], [`INTERRUPT`] or [`RESPAWN`].
+    /// [`KILL`], [`DEMOTE`], [`INTERRUPT`], [`RESPAWN`] or [`BRANCH`].
     pub(crate) kind: u8,
     /// The child's number, from its [`READY`].
     pub(crate) child: u32,
@@ -93,7 +99,7 @@ impl Order {
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let order = Self { kind: reader.u8()?, child: reader.u32()?, value: reader.u64()? };
-        ((KILL..=RESPAWN).contains(&order.kind) && reader.0.is_empty()).then_some(order)
+        ((KILL..=BRANCH).contains(&order.kind) && reader.0.is_empty()).then_some(order)
     }
 }
 
@@ -160,6 +166,17 @@ pub(crate) struct RequestHead {
 pub(crate) const FLAG_LAST_EXPRESSION: u32 = 1;
 /// There is a standard input.
 pub(crate) const FLAG_STDIN: u32 = 2;
+/// Live sessions only, without a body: branch. Descriptors come along (see
+/// [`BRANCH_DESCRIPTORS`]).
+pub(crate) const FLAG_BRANCH: u32 = 4;
+/// With [`FLAG_BRANCH`]: the session shuts itself off from what it leaves behind.
+pub(crate) const FLAG_SCOPE_ORIGIN: u32 = 8;
+/// With [`FLAG_BRANCH`]: the branch shuts itself off from what it came from.
+pub(crate) const FLAG_SCOPE_BRANCH: u32 = 16;
+
+/// Descriptors that travel with [`FLAG_BRANCH`]: the branch's ends of stdout, stderr and the
+/// channel for requests, and its status page.
+pub(crate) const BRANCH_DESCRIPTORS: usize = 4;
 
 impl RequestHead {
     pub(crate) const BYTES: usize = 8 + 16 + 4 * 8 + 4;

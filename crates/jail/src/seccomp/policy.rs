@@ -64,6 +64,15 @@ pub(super) enum Action {
     Errno(Errno),
     /// Does not run; the thread gets SIGSYS, which names the call.
     Trap,
+    /// A step of branching a session: there the supervisor decides, elsewhere it is refused.
+    Fork(Refusal),
+}
+
+/// What a step of branching meets where nothing branches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refusal {
+    Errno(Errno),
+    Trap,
 }
 
 impl TryFrom<String> for Action {
@@ -75,10 +84,18 @@ impl TryFrom<String> for Action {
             "trap" => return Ok(Self::Trap),
             _ => {}
         }
-        let errno = text.strip_prefix("errno:").and_then(|name| {
-            Errno::ALL.into_iter().find(|errno| format!("{errno:?}") == name).map(Self::Errno)
-        });
-        errno.ok_or_else(|| format!("`{text}` is no action: allow, trap or errno:NAME"))
+        let errno = |text: &str| {
+            let name = text.strip_prefix("errno:")?;
+            Errno::ALL.into_iter().find(|errno| format!("{errno:?}") == name)
+        };
+        let action = match text.strip_prefix("fork:") {
+            Some("trap") => Some(Self::Fork(Refusal::Trap)),
+            Some(refusal) => errno(refusal).map(|errno| Self::Fork(Refusal::Errno(errno))),
+            None => errno(&text).map(Self::Errno),
+        };
+        action.ok_or_else(|| {
+            format!("`{text}` is no action: allow, trap, errno:NAME, fork:trap or fork:errno:NAME")
+        })
     }
 }
 

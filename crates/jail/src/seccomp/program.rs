@@ -15,7 +15,8 @@
 
 use std::collections::BTreeMap;
 
-use super::policy::{Action, Condition, Decision};
+use super::Purpose;
+use super::policy::{Action, Condition, Decision, Refusal};
 
 /// Offsets in the kernel's `struct seccomp_data`.
 const NUMBER_OFFSET: u32 = 0;
@@ -35,6 +36,7 @@ const RETURN: u16 = 0x06;
 pub(super) const KILL_PROCESS: u32 = 0x8000_0000;
 pub(super) const TRAP: u32 = 0x0003_0000;
 pub(super) const ERRNO: u32 = 0x0005_0000;
+pub(super) const ASK: u32 = 0x7fc0_0000;
 pub(super) const ALLOW: u32 = 0x7fff_0000;
 
 /// One instruction, as the kernel's `struct sock_filter`.
@@ -64,8 +66,12 @@ pub(super) struct Range<'a> {
 
 /// The whole program. `ranges` starts at 0 and ascends; `architecture` is the `AUDIT_ARCH_*` value
 /// whose numbers these are, and a call through any other one kills the process.
-pub(super) fn assemble(architecture: u32, ranges: &[Range<'_>]) -> Vec<Instruction> {
-    let mut program = Backwards::default();
+pub(super) fn assemble(
+    architecture: u32,
+    purpose: Purpose,
+    ranges: &[Range<'_>],
+) -> Vec<Instruction> {
+    let mut program = Backwards { purpose, reversed: Vec::new(), returns: BTreeMap::new() };
     let root = program.search(ranges);
     program.continue_at(root);
     let load_number = program.push(LOAD_WORD, NUMBER_OFFSET);
@@ -81,8 +87,9 @@ pub(super) fn assemble(architecture: u32, ranges: &[Range<'_>]) -> Vec<Instructi
 struct Label(usize);
 
 /// A program in the making; its last instruction comes first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Backwards {
+    purpose: Purpose,
     reversed: Vec<Instruction>,
     /// The nearest return of each verdict.
     returns: BTreeMap<u32, Label>,
@@ -156,11 +163,11 @@ impl Backwards {
 
     fn decide(&mut self, decision: &Decision) -> Label {
         let Some(Condition { argument, mask, equals, otherwise }) = &decision.condition else {
-            return self.end(verdict(decision.action));
+            return self.end(verdict(decision.action, self.purpose));
         };
-        let mut next = self.end(verdict(*otherwise));
+        let mut next = self.end(verdict(*otherwise, self.purpose));
         for value in equals.iter().rev() {
-            let action = self.end(verdict(decision.action));
+            let action = self.end(verdict(decision.action, self.purpose));
             next = self.branch(JUMP_IF_EQUAL, *value, action, next);
         }
         self.continue_at(next);
@@ -173,10 +180,15 @@ impl Backwards {
 }
 
 /// The kernel's return value for an action.
-pub(super) fn verdict(action: Action) -> u32 {
+pub(super) fn verdict(action: Action, purpose: Purpose) -> u32 {
     match action {
         Action::Allow => ALLOW,
         Action::Errno(errno) => ERRNO | u32::from(errno.number()),
         Action::Trap => TRAP,
+        Action::Fork(refusal) => match (purpose, refusal) {
+            (Purpose::Session, _) => ASK,
+            (Purpose::Call, Refusal::Trap) => TRAP,
+            (Purpose::Call, Refusal::Errno(errno)) => ERRNO | u32::from(errno.number()),
+        },
     }
 }

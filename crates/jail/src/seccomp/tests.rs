@@ -9,9 +9,9 @@ use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
-use super::policy::{Action, Condition, Errno, Policy, SystemCall};
+use super::policy::{Action, Condition, Errno, Policy, Refusal, SystemCall};
 use super::program::{self, Instruction, verdict};
-use super::{Architecture, X32_BIT, compile, compile_for, name_of};
+use super::{Architecture, Purpose, X32_BIT, compile, compile_for, name_of};
 
 /// What the kernel gives to a filter.
 #[derive(Debug, Clone, Copy)]
@@ -57,7 +57,7 @@ fn interpret(program: &[Instruction], call: &Call) -> (u32, usize) {
 }
 
 /// The table's answer, found without any of the compiler.
-fn expected(policy: &Policy, architecture: Architecture, call: &Call) -> u32 {
+fn expected(policy: &Policy, architecture: Architecture, purpose: Purpose, call: &Call) -> u32 {
     if call.architecture != architecture.audit_value() {
         return program::KILL_PROCESS;
     }
@@ -67,19 +67,21 @@ fn expected(policy: &Policy, architecture: Architecture, call: &Call) -> u32 {
     let mut known = policy.calls.iter();
     let Some((_, group)) = known.find(|(it, _)| architecture.number(it) == Some(call.number))
     else {
-        return verdict(Action::Errno(Errno::ENOSYS));
+        return verdict(Action::Errno(Errno::ENOSYS), purpose);
     };
     let group = &policy.groups[*group];
-    verdict(match &group.condition {
+    let action = match &group.condition {
         Some(Condition { argument, mask, equals, otherwise })
             if !equals.contains(&(call.arguments[usize::from(*argument)] as u32 & mask)) =>
         {
             *otherwise
         }
         Some(_) | None => group.action,
-    })
+    };
+    verdict(action, purpose)
 }
 
+const PURPOSES: [Purpose; 2] = [Purpose::Call, Purpose::Session];
 const BOTH: [Architecture; 2] = [Architecture::X86_64, Architecture::Aarch64];
 
 /// Values that conditions look for, their neighbours, and the same with high bits set.
@@ -107,13 +109,16 @@ fn call(policy: &Policy) -> impl Strategy<Value = (usize, Option<u32>, u32, [u64
 #[test]
 fn the_program_decides_as_the_table_does() {
     let policy = Policy::read().unwrap();
-    let programs = BOTH.map(|architecture| compile_for(&policy, architecture));
+    let programs = BOTH
+        .map(|architecture| PURPOSES.map(|purpose| compile_for(&policy, architecture, purpose)));
     let mut runner = TestRunner::new(ProptestConfig::with_cases(20_000));
     let outcome = runner.run(&call(&policy), |(index, foreign, number, arguments)| {
         let architecture = foreign.unwrap_or_else(|| BOTH[index].audit_value());
         let call = Call { architecture, number, arguments };
-        let decided = interpret(&programs[index], &call).0;
-        prop_assert_eq!(decided, expected(&policy, BOTH[index], &call));
+        for (purpose, program) in PURPOSES.iter().zip(&programs[index]) {
+            let decided = interpret(program, &call).0;
+            prop_assert_eq!(decided, expected(&policy, BOTH[index], *purpose, &call));
+        }
         Ok(())
     });
     outcome.unwrap();
@@ -122,13 +127,13 @@ fn the_program_decides_as_the_table_does() {
 #[test]
 fn every_known_number_is_decided_without_arguments_too() {
     let policy = Policy::read().unwrap();
-    for architecture in BOTH {
-        let program = compile_for(&policy, architecture);
+    for (architecture, purpose) in BOTH.into_iter().flat_map(|it| PURPOSES.map(|to| (it, to))) {
+        let program = compile_for(&policy, architecture, purpose);
         for number in 0..2048 {
             let architecture_word = architecture.audit_value();
             let call = Call { architecture: architecture_word, number, arguments: [0; 6] };
             let (decided, steps) = interpret(&program, &call);
-            assert_eq!(decided, expected(&policy, architecture, &call), "{call:?}");
+            assert_eq!(decided, expected(&policy, architecture, purpose, &call), "{call:?}");
             // The search is as shallow as its number of ranges allows; a list of values comes last.
             assert!(steps <= 50, "{steps} instructions for {call:?}");
         }
@@ -174,7 +179,7 @@ fn numbers_agree_with_libc() {
 /// fails in the way that the table says.
 #[test]
 fn python_works_under_the_filter() {
-    let filter = compile().unwrap();
+    let filter = compile(Purpose::Call).unwrap();
     let hexadecimal = filter.program.iter().fold(String::new(), |mut text, byte| {
         write!(text, "{byte:02x}").unwrap();
         text
@@ -215,7 +220,9 @@ fn document(policy: &Policy) -> String {
          Every one of the {} system calls that Linux had at version 7.0 stands in one row. A number \
          that is in no row fails with `ENOSYS`. A call through the 32-bit entry kills the program; \
          one with an x32 number traps. `trap` ends the program with the outcome `denied`, which \
-         names the call. *(x)* marks calls that exist on x86_64 only.\n\n\
+         names the call. What *asks the supervisor* is a step of branching a live session, which \
+         lets it pass only while it was told to branch and answers `EPERM` otherwise. *(x)* marks \
+         calls that exist on x86_64 only.\n\n\
          | Group | What happens | Why | Calls |\n|---|---|---|---|\n",
         policy.calls.len()
     );
@@ -242,6 +249,10 @@ fn describe(action: Action, condition: Option<&Condition>) -> String {
         Action::Allow => "allowed".to_owned(),
         Action::Errno(errno) => format!("`{errno:?}`"),
         Action::Trap => "trap".to_owned(),
+        Action::Fork(Refusal::Errno(errno)) => {
+            format!("`{errno:?}` (in a session: asks the supervisor)")
+        }
+        Action::Fork(Refusal::Trap) => "trap (in a session: asks the supervisor)".to_owned(),
     };
     let Some(Condition { argument, mask, equals, otherwise }) = condition else {
         return name(action);
@@ -259,7 +270,9 @@ fn describe(action: Action, condition: Option<&Condition>) -> String {
 #[test]
 fn an_unknown_action_is_refused() {
     assert_eq!(Action::try_from("errno:EPERM".to_owned()), Ok(Action::Errno(Errno::EPERM)));
-    for wrong in ["errno:EWHATEVER", "permit", ""] {
+    let fork = Action::Fork(Refusal::Errno(Errno::EPERM));
+    assert_eq!(Action::try_from("fork:errno:EPERM".to_owned()), Ok(fork));
+    for wrong in ["errno:EWHATEVER", "permit", "", "fork:", "fork:allow", "fork:EPERM"] {
         assert!(Action::try_from(wrong.to_owned()).is_err(), "{wrong}");
     }
 }

@@ -8,6 +8,7 @@ mod limits;
 mod outcomes;
 mod output;
 mod recovery;
+mod session_fork;
 mod sessions;
 mod state;
 
