@@ -53,8 +53,16 @@ struct Member {
     socket: c_int,
     /// The jail still holds the other end of `socket`.
     listening: bool,
-    /// Inode of its mount namespace; 0 until the first branching.
-    mount_namespace: u64,
+    /// Unknown before the first branching.
+    home: Option<Home>,
+}
+
+/// A member's mount namespace. Kept open: its inode number would go to another one otherwise, as
+/// soon as the member's last process is gone.
+#[derive(Clone, Copy)]
+struct Home {
+    descriptor: c_int,
+    inode: u64,
 }
 
 /// A branch that is not yet a member.
@@ -92,6 +100,9 @@ pub(crate) struct Family<'a> {
     sentinel: sys::pid_t,
     gate: Option<Gate>,
     members: Vec<Member>,
+    /// Sockets of branches that are over, until the jail lets go of them: a socket that is closed
+    /// here may lose the last message, or fail an order that crosses with it.
+    over: Vec<c_int>,
     branching: Option<Branching>,
 }
 
@@ -105,24 +116,25 @@ impl<'a> Family<'a> {
         gate: Option<Gate>,
     ) -> Self {
         let members = Vec::with_capacity(1);
-        Self { spawn, child, privileged, sentinel, gate, members, branching: None }
+        let over = Vec::new();
+        Self { spawn, child, privileged, sentinel, gate, members, over, branching: None }
     }
 
     /// Stays with the program, and whatever branches off it, until all of them are over. Each end
     /// is reported on its member's own socket. False: the jail let go of the program's.
     pub(crate) fn watch(mut self, pid: sys::pid_t, socket: c_int) -> Result<bool, Failure> {
         let pidfd = open_pidfd(pid)?;
-        self.members.push(Member { pid, pidfd, socket, listening: true, mount_namespace: 0 });
+        self.members.push(Member { pid, pidfd, socket, listening: true, home: None });
         let mut fds = Vec::new();
         let mut jail_listens = true;
-        while !self.members.is_empty() {
-            self.turn(&mut fds, &mut |ended: &Member, reported| {
-                if ended.pid == pid {
+        while !self.members.is_empty() || !self.over.is_empty() {
+            for (ended, reported) in self.turn(&mut fds) {
+                if ended == socket {
                     jail_listens = reported;
                 } else {
-                    child::close_all(&[ended.socket]);
+                    self.over.push(ended);
                 }
-            });
+            }
         }
         if let Some(gate) = self.gate {
             child::close_all(&[gate.listener, gate.processes]);
@@ -130,8 +142,9 @@ impl<'a> Family<'a> {
         Ok(jail_listens)
     }
 
-    /// Waits for whatever comes first, and deals with all that came.
-    fn turn(&mut self, fds: &mut Vec<sys::pollfd>, ended: &mut dyn FnMut(&Member, bool)) {
+    /// Waits for whatever comes first, and deals with all that came. Gives the sockets of members
+    /// that ended, and whether the jail was there to hear of it.
+    fn turn(&mut self, fds: &mut Vec<sys::pollfd>) -> Vec<(c_int, bool)> {
         let wait_for = |fd| sys::pollfd { fd, events: sys::POLLIN, revents: 0 };
         fds.clear();
         fds.push(wait_for(self.gate.map_or(-1, |gate| gate.listener)));
@@ -140,9 +153,10 @@ impl<'a> Family<'a> {
             fds.push(wait_for(member.pidfd));
             fds.push(wait_for(if member.listening { member.socket } else { -1 }));
         }
+        fds.extend(self.over.iter().map(|&socket| wait_for(socket)));
         // SAFETY: a valid array of the length given; negative descriptors are left out.
         if unsafe { sys::poll(fds.as_mut_ptr(), fds.len() as u64, -1) } < 0 {
-            return;
+            return Vec::new();
         }
         let came = |index: usize| fds.get(index).is_some_and(|fd| fd.revents != 0);
         let members = self.members.len();
@@ -155,10 +169,13 @@ impl<'a> Family<'a> {
         if came(1) {
             self.advance();
         }
-        for index in (0..members).rev().filter(|index| came(2 + 2 * index)) {
-            let (member, reported) = self.bury(index);
-            ended(&member, reported);
-        }
+        let mut at = 2 + 2 * members;
+        self.over.retain(|&socket| {
+            at += 1;
+            !came(at - 1) || !is_closed(socket)
+        });
+        let ended = (0..members).rev().filter(|index| came(2 + 2 * index));
+        ended.map(|index| self.bury(index)).collect()
     }
 
     /// Does what one message of the jail asks.
@@ -208,9 +225,11 @@ impl<'a> Family<'a> {
         } else if self.branching.is_some() {
             Some(("branch: another branch is not finished", sys::EAGAIN))
         } else {
-            member.mount_namespace = mount_namespace(member.pidfd);
+            if member.home.is_none() {
+                member.home = Home::of(member.pidfd);
+            }
             let what = "tell mount namespaces apart (needs Linux 6.11)";
-            (member.mount_namespace == 0).then(|| (what, errno()))
+            member.home.is_none().then(|| (what, errno()))
         };
         if let Some((what, error)) = problem {
             child::send_failure(socket, what, error);
@@ -234,9 +253,8 @@ impl<'a> Family<'a> {
         }
     }
 
-    /// A member's first process is over: ends what is left of the member and reports it. Gives the
-    /// member, and whether the jail was there to hear of it.
-    fn bury(&mut self, index: usize) -> (Member, bool) {
+    /// A member's first process is over: ends what is left of the member and reports it.
+    fn bury(&mut self, index: usize) -> (c_int, bool) {
         let member = self.members.remove(index);
         let mut status = 0;
         let mut usage = sys::rusage::default();
@@ -246,7 +264,11 @@ impl<'a> Family<'a> {
             self.give_up_branching();
             end_all(self.sentinel);
         } else {
-            self.sweep(&|namespace| namespace == member.mount_namespace);
+            let home = member.home.map_or(0, |home| home.inode);
+            self.sweep(&|inode| inode == home);
+        }
+        if let Some(home) = member.home {
+            child::close_all(&[home.descriptor]);
         }
         let micros = |time: sys::timeval| (time.seconds * 1_000_000 + time.microseconds) as u64;
         let exit = Exit {
@@ -257,7 +279,7 @@ impl<'a> Family<'a> {
         };
         let reported = child::send(member.socket, &exit.encode(), &[]) >= 0;
         child::close_all(&[member.pidfd]);
-        (member, reported)
+        (member.socket, reported)
     }
 
     /// Kills every process of the session whose mount namespace `is_meant`, and waits until none of
@@ -384,9 +406,11 @@ impl<'a> Family<'a> {
                 if child::receive(socket, &mut message, &mut []) <= 0 || message[0] != wire::HELLO {
                     return self.give_up_branching();
                 }
-                let mount_namespace = mount_namespace(pidfd);
-                let listening = true;
-                self.members.push(Member { pid, pidfd, socket, listening, mount_namespace });
+                let home = Home::of(pidfd);
+                if home.is_none() {
+                    return self.give_up_branching();
+                }
+                self.members.push(Member { pid, pidfd, socket, listening: true, home });
                 self.branching = None;
                 self.answer(waits_in, 0, sys::SECCOMP_CONTINUE);
             }
@@ -407,9 +431,10 @@ impl<'a> Family<'a> {
             Stage::Asked => {}
             // Who it is shows only where it lives.
             Stage::Born => {
-                let members: Vec<u64> = self.members.iter().map(|it| it.mount_namespace).collect();
-                if !members.contains(&0) {
-                    self.sweep(&|namespace| !members.contains(&namespace));
+                let homes: Option<Vec<u64>> =
+                    self.members.iter().map(|it| it.home.map(|home| home.inode)).collect();
+                if let Some(homes) = homes {
+                    self.sweep(&|inode| !homes.contains(&inode));
                 }
             }
             Stage::Copying { branch, copier, copier_end } => {
@@ -424,6 +449,16 @@ impl<'a> Family<'a> {
         }
         child::close_all(&[socket]);
     }
+}
+
+/// Takes a message that comes too late. True, and closed here too: there was none, the other end is
+/// closed.
+fn is_closed(socket: c_int) -> bool {
+    let closed = child::receive(socket, &mut [0; wire::MAX_MESSAGE_BYTES], &mut []) <= 0;
+    if closed {
+        child::close_all(&[socket]);
+    }
+    closed
 }
 
 impl Branching {
@@ -449,17 +484,15 @@ pub(crate) fn open_pidfd(pid: sys::pid_t) -> Result<c_int, Failure> {
     Ok(check("pidfd_open", unsafe { sys::syscall(sys::PIDFD_OPEN, pid, 0) })? as c_int)
 }
 
-/// Inode of a living process's mount namespace; 0: it can't be had.
-fn mount_namespace(pidfd: c_int) -> u64 {
-    // SAFETY: plain system calls; the descriptor is ours.
-    unsafe {
-        let namespace = sys::ioctl(pidfd, sys::PIDFD_GET_MNT_NAMESPACE, 0_usize);
-        if namespace < 0 {
-            return 0;
+impl Home {
+    /// That of a living process.
+    fn of(pidfd: c_int) -> Option<Self> {
+        // SAFETY: a plain system call.
+        let descriptor = unsafe { sys::ioctl(pidfd, sys::PIDFD_GET_MNT_NAMESPACE, 0_usize) };
+        if descriptor < 0 {
+            return None;
         }
-        let inode = sys::inode_at(namespace, c"");
-        sys::close(namespace);
-        inode.unwrap_or(0)
+        sys::inode_at(descriptor, c"").map(|inode| Self { descriptor, inode })
     }
 }
 
