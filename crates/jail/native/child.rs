@@ -199,6 +199,13 @@ pub(crate) fn park(state: &mut State) -> c_int {
 
 /// See `next_cell` in `python.rs`.
 pub(crate) fn next_cell(state: &mut State) -> c_int {
+    // SAFETY: plain system calls.
+    unsafe {
+        // A process that a cell forked, and that ran on to the cell's end.
+        if sys::getpid() != state.run.pid {
+            sys::_exit(0);
+        }
+    }
     let done = [wire::CELL_DONE];
     // SAFETY: valid buffers; our own descriptor. A failure shows as a closed channel below. The
     // last request's body is not looked at any more.

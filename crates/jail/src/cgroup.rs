@@ -281,6 +281,11 @@ impl Group {
         Ok(())
     }
 
+    /// Whether the group itself limits the number of processes.
+    pub(crate) const fn counts_processes(&self) -> bool {
+        self.pids_limit.is_some()
+    }
+
     /// Most memory in use since [`Group::prepare`], in bytes.
     pub(crate) fn peak_bytes(&self) -> Option<u64> {
         read(self.memory_peak.as_ref()?)?.trim().parse().ok()

@@ -23,6 +23,9 @@ use crate::{fetch, seccomp};
 const DEAD_WITHIN: Duration = Duration::from_secs(30);
 /// A session's cell that was interrupted may take this long to come back.
 const INTERRUPT_WITHIN: Duration = Duration::from_secs(1);
+/// The kernel counts the processes of a session and its branches as one user's; where a control
+/// group counts each of them alone, the user's limit leaves room for this many.
+const FAMILY: u64 = 64;
 /// Whether used-up CPU time is looked for at most this often.
 const CPU_CHECK_EVERY: Duration = Duration::from_millis(20);
 
@@ -132,11 +135,20 @@ impl<'a> Run<'a> {
         let head = RequestHead {
             body_bytes: body.len() as u64,
             nonce: *nonce,
-            // One second more than the limit that is watched from here, which knows milliseconds.
-            cpu_seconds: self.limits.cpu_ms.div_ceil(1000) + 1,
+            // One second more than the limit that is watched from here, which knows milliseconds. A
+            // session's process may live for many cells.
+            cpu_seconds: if self.is_cell {
+                wire::UNLIMITED
+            } else {
+                self.limits.cpu_ms.div_ceil(1000) + 1
+            },
             address_space_bytes: self.slot.base_address_space_bytes + self.limits.memory_bytes,
             file_bytes: self.limits.file_bytes,
-            processes: self.limits.processes,
+            processes: if self.is_cell && self.slot.group.counts_processes() {
+                self.limits.processes.saturating_mul(FAMILY)
+            } else {
+                self.limits.processes
+            },
             flags: if self.request.last_expression { wire::FLAG_LAST_EXPRESSION } else { 0 }
                 | if self.request.stdin.is_some() { wire::FLAG_STDIN } else { 0 },
         };

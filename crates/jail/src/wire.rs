@@ -162,6 +162,9 @@ pub(crate) struct RequestHead {
     pub(crate) flags: u32,
 }
 
+/// `RLIM_INFINITY`.
+pub(crate) const UNLIMITED: u64 = u64::MAX;
+
 /// Report the last expression.
 pub(crate) const FLAG_LAST_EXPRESSION: u32 = 1;
 /// There is a standard input.

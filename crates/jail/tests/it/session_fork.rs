@@ -369,3 +369,62 @@ result";
     assert_eq!(value(&mut branch, tries), refused);
     assert_eq!(value(&mut session, tries), refused);
 }
+
+#[test]
+fn a_fork_bomb_in_a_branch_ends_with_it() {
+    let Some(mut session) = jail().and_then(open) else { return };
+    cell(&mut session, "import os, subprocess, sys\nx = 'kept'");
+    let mut branch = session.fork().expect("a branch");
+    let bomb = "import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+while True:
+    try:
+        if os.fork() == 0:
+            os.setsid()
+    except OSError:
+        pass";
+    let limits = Limits { wall_ms: Some(500), ..Limits::default() };
+    let request = Request { limits, ..Request::new(bomb) };
+    let report = branch.execute(&request, &Control::default()).expect("a live session");
+    assert_eq!(report.outcome, Outcome::Timeout);
+    assert!(!branch.is_alive());
+    let left = "sum(pid.isdigit() for pid in os.listdir('/proc')) <= 3";
+    assert_eq!(
+        value(&mut session, &format!("{left}, subprocess.call(['true']), x")),
+        "(True, 0, 'kept')"
+    );
+}
+
+#[test]
+fn a_session_that_spoils_its_channel_gets_no_branch_and_harms_nobody() {
+    let Some(jail) = jail() else { return };
+    if open(jail).is_none() {
+        return;
+    }
+    for spoiled in
+        ["import os; os.close(1000)", "import os; os.dup2(os.open('/dev/null', os.O_RDWR), 1000)"]
+    {
+        let mut session = jail.open_session(Kind::Bare, &Request::default()).expect("a session");
+        let report = session.execute(&Request::new(spoiled), &Control::default());
+        let error = session.fork().expect_err("no branch");
+        println!("{error} (the cell: {:?})", report.map(|report| report.outcome));
+    }
+    assert_eq!(value(&mut open(jail).expect("a session"), "1"), "1");
+}
+
+#[test]
+fn a_directory_too_deep_to_copy_is_told_and_the_session_goes_on() {
+    let Some(mut session) = jail().and_then(open) else { return };
+    cell(
+        &mut session,
+        "import os
+for _ in range(3000):
+    os.mkdir('deep'); os.chdir('deep')
+os.chdir('/tmp')",
+    );
+    let error = session.fork().expect_err("too deep");
+    assert!(error.to_string().contains("copy the files of /tmp"), "{error}");
+    assert_eq!(value(&mut session, "1 + 1"), "2");
+    cell(&mut session, "import subprocess; subprocess.call(['rm', '-r', 'deep'])");
+    assert_eq!(value(&mut session.fork().expect("a branch"), "os.listdir()"), "[]");
+}

@@ -116,3 +116,25 @@ fn input_files_and_limits_hold_for_the_session() {
     assert_eq!(cell(&mut session, "x = bytearray(300 << 20)").outcome, Outcome::MemoryLimit);
     assert_eq!(cell(&mut session, "1 + 1").value.as_deref(), Some("2"));
 }
+
+#[test]
+fn cpu_time_is_each_cells_own() {
+    let Some(jail) = jail() else { return };
+    let limits = Limits { cpu_ms: Some(1000), ..Limits::default() };
+    let request = Request { limits, ..Request::default() };
+    let mut session = jail.open_session(Kind::Bare, &request).expect("a session");
+    let busy =
+        "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass";
+    for _ in 0..5 {
+        assert_eq!(cell(&mut session, busy).outcome, Outcome::Ok);
+    }
+}
+
+#[test]
+fn a_forked_process_that_runs_off_its_cell_ends_there() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    cell(&mut session, "import os\npid = os.fork()");
+    assert_eq!(cell(&mut session, "os.waitpid(pid, 0)[0] == pid").value.as_deref(), Some("True"));
+    assert_eq!(cell(&mut session, "pid > 0").value.as_deref(), Some("True"));
+}
