@@ -3,7 +3,7 @@
 //! A program's memory can be copied only by its own process, and that process has long given up
 //! its privileges and runs whatever the program left in it. So the session makes the branch with
 //! what an ordinary process may do, a `clone` into new user, mount and ipc namespaces, and the
-//! keeper, which the kernel asks about that call, sees to the rest (see `family.rs`). It is a raw
+//! keeper, which the kernel asks about that call, sees to the rest (see `family/gate.rs`). It is a raw
 //! `clone` because `fork` has no way to make the child a child of the keeper.
 //!
 //! What makes both sides independent:
@@ -133,14 +133,15 @@ fn become_branch(run: &mut Run, user: (u32, u32)) -> Result<(), Failure> {
         if directory.is_none_or(|path| sys::chdir(path.as_ptr()) < 0) {
             check("enter /tmp", sys::chdir(c"/tmp".as_ptr()))?;
         }
-        check("dup2", sys::dup2(stdout, 1))?;
-        check("dup2", sys::dup2(stderr, 2))?;
         check("dup3", sys::dup3(request, REQUEST_CHANNEL, sys::O_CLOEXEC))?;
     }
-    child::close_all(&[stdout, stderr, request]);
+    child::close_all(&[request]);
     child::set_stdin(None)?;
     detach::mappings(old_tmp)?;
-    detach::descriptors(old_tmp, &[0, 1, 2, REQUEST_CHANNEL, page])?;
+    let streams = [(run.streams[0], stdout), (run.streams[1], stderr)];
+    detach::descriptors(old_tmp, streams, &[0, REQUEST_CHANNEL, page])?;
+    run.streams = child::pipes(stdout, stderr);
+    child::close_all(&[stdout, stderr]);
     run.parts.request = REQUEST_CHANNEL;
     run.map_page(page)?;
     child::note_traps(run.page);

@@ -94,6 +94,8 @@ pub(crate) struct Run {
     /// The mapped body of the request.
     body: *const u8,
     body_bytes: usize,
+    /// Inodes of the pipes for stdout and stderr.
+    pub(crate) streams: [u64; 2],
     /// What came with a request to branch.
     pub(crate) branch_ends: [c_int; wire::BRANCH_DESCRIPTORS],
     /// The flags of the request.
@@ -114,6 +116,7 @@ impl Run {
         nonce: [0; 16],
         body: std::ptr::null(),
         body_bytes: 0,
+        streams: [0; 2],
         branch_ends: [-1; wire::BRANCH_DESCRIPTORS],
         flags: 0,
     };
@@ -468,6 +471,7 @@ fn set_streams(run: &mut Run) -> Result<(), Failure> {
         if run.spawn.session == 0 {
             check("close_range", sys::syscall(sys::CLOSE_RANGE, 3_u32, u32::MAX, 0_u32))?;
         } else {
+            run.streams = pipes(run.parts.stdout, run.parts.stderr);
             check("dup3", sys::dup3(run.parts.request, REQUEST_CHANNEL, sys::O_CLOEXEC))?;
             run.parts.request = REQUEST_CHANNEL;
             let last = REQUEST_CHANNEL as u32 - 1;
@@ -477,6 +481,11 @@ fn set_streams(run: &mut Run) -> Result<(), Failure> {
         sys::madvise(run.page.cast(), wire::STATUS_BYTES, sys::MADV_DONTFORK);
     }
     Ok(())
+}
+
+/// Inodes of two pipes.
+pub(crate) fn pipes(stdout: c_int, stderr: c_int) -> [u64; 2] {
+    [stdout, stderr].map(|pipe| sys::inode_at(pipe, c"").unwrap_or(0))
 }
 
 /// Standard input is a file that holds the whole of it: no one has to feed a pipe.

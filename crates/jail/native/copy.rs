@@ -169,9 +169,8 @@ impl Copy {
         copy.set_len(metadata.len())?;
         let mut buffer = vec![0; 256 << 10];
         // SAFETY: a plain system call on an open descriptor.
-        let seek = |from, what| u64::try_from(unsafe {
-            sys::lseek(source.as_raw_fd(), from, what)
-        });
+        let seek =
+            |from, what| u64::try_from(unsafe { sys::lseek(source.as_raw_fd(), from, what) });
         let mut at = 0;
         while let Ok(data) = seek(at, SEEK_DATA)
             && let Ok(hole) = seek(data as i64, SEEK_HOLE)

@@ -9,6 +9,7 @@
 //! | a file or directory in `/tmp` | the copy in the branch's own `/tmp`, at the same offset |
 //! | a file that has no name any more, a memory file | a memory file with the same content |
 //! | any other plain file or directory | opened again, at the same offset |
+//! | stdout and stderr of the session, under whatever number | those of the branch |
 //! | a device such as `/dev/null` | stays |
 //! | a pipe, a socket, a file of `/proc`, an epoll or the like | a descriptor on which every use fails with `EBADF` |
 //! | shared memory, a mapped file of `/tmp` | private memory with the same content |
@@ -21,22 +22,32 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
+use crate::Failure;
 use crate::enter::fault;
 use crate::sys::{self, check};
-use crate::Failure;
 
 const COPY_BYTES: usize = 256 << 10;
 
-/// Puts every descriptor right except those in `keep`.
-pub(crate) fn descriptors(old_tmp: u64, keep: &[c_int]) -> Result<(), Failure> {
-    for descriptor in open_descriptors()?.into_iter().filter(|it| !keep.contains(it)) {
+/// Puts every descriptor right except those in `keep` and the new streams. `streams`: for stdout and
+/// stderr, the inode of the session's pipe and the branch's own pipe.
+pub(crate) fn descriptors(
+    old_tmp: u64,
+    streams: [(u64, c_int); 2],
+    keep: &[c_int],
+) -> Result<(), Failure> {
+    let is_kept = |it: &c_int| keep.contains(it) || streams.iter().any(|(_, own)| own == it);
+    for descriptor in open_descriptors()?.into_iter().filter(|it| !is_kept(it)) {
         // SAFETY: open, and given back untouched.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
         let Ok(metadata) = file.metadata() else { continue };
         if metadata.file_type().is_char_device() {
             continue;
         }
-        let own = own_version(&file, &metadata, old_tmp)?;
+        let stream = streams.iter().find(|(inode, _)| *inode == metadata.ino());
+        let own = match stream.filter(|_| metadata.file_type().is_fifo()) {
+            Some((_, own)) => Some(duplicate(*own)?),
+            None => own_version(&file, &metadata, old_tmp)?,
+        };
         let fresh = match own {
             Some(fresh) => fresh,
             None => dead()?,
@@ -44,6 +55,12 @@ pub(crate) fn descriptors(old_tmp: u64, keep: &[c_int]) -> Result<(), Failure> {
         replace(descriptor, fresh)?;
     }
     Ok(())
+}
+
+fn duplicate(descriptor: c_int) -> Result<File, Failure> {
+    // SAFETY: open, and given back untouched.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+    file.try_clone().map_err(|error| fault("duplicate a stream", &error))
 }
 
 fn open_descriptors() -> Result<Vec<c_int>, Failure> {

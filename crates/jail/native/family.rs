@@ -7,44 +7,23 @@
 //! killing all processes that live in its mount namespace ([`Family::sweep`]); the last one goes
 //! with the namespace's first process, as any program does.
 //!
-//! Branching, step by step. The system call filter of a session hands the few calls that it takes
-//! to this process ([`Family::decide`]), which lets them pass only here:
+//! How a branch comes to be is in `family/gate.rs`.
 //!
-//! 1. the jail asks (`wire::BRANCH`) and sends the branch's own socket;
-//! 2. the session makes the branch: one `clone` into new user, mount and ipc namespaces, as a child
-//!    of this process;
-//! 3. the branch maps its user, gives up its new capabilities, and waits in `unshare(0)`;
-//! 4. a copier (see `copy.rs`) mounts a fresh `/tmp` in the branch's mount namespace and copies the
-//!    files; the jail moves the branch into its own control groups, checks it, and says go.
-//!
-//! Invariant: nothing that a hostile session does on its side of these steps gives it a process
-//! that is not watched here, and an end is reported only after all that belonged to it is gone.
+//! Invariant: an end is reported only after every process that belonged to the member is gone, and
+//! no other member's is touched. A branch that makes processes faster than they can be killed for
+//! seconds takes its whole family with it; the limit on its processes makes that hard.
+
+mod gate;
 
 use std::ffi::{CString, c_int};
 
-use crate::copy::{self, Order};
 use crate::keeper::{end_all, kill_all};
-use crate::sys::{self, check, errno};
+use crate::sys::{self, check};
 use crate::wire::{self, Exit, Spawn};
 use crate::{Failure, child, say};
 
-/// How a branch is made: nothing else that the filter stops is ever let through.
-pub(crate) const BRANCH_FLAGS: c_int = sys::CLONE_PARENT
-    | sys::CLONE_NEWUSER
-    | sys::CLONE_NEWNS
-    | sys::CLONE_NEWIPC
-    | sys::CLONE_CHILD_SETTID
-    | sys::CLONE_CHILD_CLEARTID
-    | sys::SIGCHLD;
-
-/// What only a session's keeper holds.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Gate {
-    /// Where the kernel asks about calls that the filter stopped.
-    pub(crate) listener: c_int,
-    /// The session's own `/proc`, as a directory.
-    pub(crate) processes: c_int,
-}
+use gate::Branching;
+pub(crate) use gate::{BRANCH_FLAGS, Gate};
 
 /// A program, a session or a branch: a child of the keeper.
 struct Member {
@@ -63,32 +42,6 @@ struct Member {
 struct Home {
     descriptor: c_int,
     inode: u64,
-}
-
-/// A branch that is not yet a member.
-struct Branching {
-    socket: c_int,
-    origin: sys::pid_t,
-    stage: Stage,
-}
-
-enum Stage {
-    /// The session has not made it yet.
-    Asked,
-    /// It exists; its process id is not known yet.
-    Born,
-    /// It waits for its surroundings.
-    Copying { branch: Newborn, copier: sys::pid_t, copier_end: c_int },
-    /// It waits for the jail's word.
-    Copied(Newborn),
-}
-
-#[derive(Clone, Copy)]
-struct Newborn {
-    pid: sys::pid_t,
-    pidfd: c_int,
-    /// The call that it waits in, by the kernel's number.
-    waits_in: u64,
 }
 
 /// See the module.
@@ -218,26 +171,6 @@ impl<'a> Family<'a> {
         unsafe { sys::kill(pid, sys::SIGKILL) };
     }
 
-    fn begin_branching(&mut self, index: usize, socket: c_int) {
-        let member = &mut self.members[index];
-        let problem = if self.gate.is_none() {
-            Some(("branch: this server runs without namespaces", sys::EPERM))
-        } else if self.branching.is_some() {
-            Some(("branch: another branch is not finished", sys::EAGAIN))
-        } else {
-            if member.home.is_none() {
-                member.home = Home::of(member.pidfd);
-            }
-            let what = "tell mount namespaces apart (needs Linux 6.11)";
-            member.home.is_none().then(|| (what, errno()))
-        };
-        if let Some((what, error)) = problem {
-            child::send_failure(socket, what, error);
-            return child::close_all(&[socket]);
-        }
-        self.branching = Some(Branching { socket, origin: member.pid, stage: Stage::Asked });
-    }
-
     /// Lowest priority for a member: by user id, which is the slot's own, or by process group where
     /// there are branches or no user ids.
     fn demote(&self, pid: sys::pid_t) {
@@ -316,139 +249,6 @@ impl<'a> Family<'a> {
         // SAFETY: our own, unreaped child.
         unsafe { sys::kill(self.sentinel, sys::SIGKILL) };
     }
-
-    /// Answers one question of the kernel about a call that the session's filter stopped.
-    fn decide(&mut self) {
-        let Some(gate) = &mut self.gate else { return };
-        let mut asked = sys::seccomp_notif::default();
-        // SAFETY: a valid structure, zeroed as the kernel wants it.
-        if unsafe { sys::ioctl(gate.listener, sys::SECCOMP_NOTIF_RECV, &raw mut asked) } < 0 {
-            if !matches!(errno(), sys::EINTR | sys::ENOENT) {
-                gate.listener = -1;
-            }
-            return;
-        }
-        match self.judge(&asked) {
-            Judgement::Pass => self.answer(asked.id, 0, sys::SECCOMP_CONTINUE),
-            Judgement::Refuse => self.answer(asked.id, -sys::EPERM, 0),
-            Judgement::Wait => {}
-        }
-    }
-
-    /// All that is looked at are register values, which the caller can't change while it waits.
-    fn judge(&mut self, asked: &sys::seccomp_notif) -> Judgement {
-        let Some(branching) = &mut self.branching else { return Judgement::Refuse };
-        let first = asked.arguments[0] as c_int;
-        match (&branching.stage, sys::c_long::from(asked.number)) {
-            (Stage::Asked, sys::number::CLONE)
-                if asked.pid == branching.origin && first == BRANCH_FLAGS =>
-            {
-                branching.stage = Stage::Born;
-                Judgement::Pass
-            }
-            (Stage::Born, sys::number::CAPSET) => Judgement::Pass,
-            (Stage::Born, sys::number::PRCTL) if first == sys::PR_CAPBSET_DROP => Judgement::Pass,
-            (Stage::Born, sys::number::UNSHARE) if first == 0 => self.furnish(asked),
-            _ => Judgement::Refuse,
-        }
-    }
-
-    fn answer(&self, id: u64, error: c_int, flags: u32) {
-        let Some(gate) = self.gate else { return };
-        let answer = sys::seccomp_notif_resp { id, value: 0, error, flags };
-        // SAFETY: a valid structure. Fails where the asking process is gone.
-        unsafe { sys::ioctl(gate.listener, sys::SECCOMP_NOTIF_SEND, &raw const answer) };
-    }
-
-    /// The newborn waits: has its surroundings made.
-    fn furnish(&mut self, asked: &sys::seccomp_notif) -> Judgement {
-        let pid = asked.pid;
-        let is_member = self.members.iter().any(|member| member.pid == pid);
-        let Some(branching) = &mut self.branching else { return Judgement::Refuse };
-        if is_member || !sys::is_own_child(pid) {
-            return Judgement::Refuse;
-        }
-        let Ok(pidfd) = open_pidfd(pid) else { return Judgement::Refuse };
-        let (spawn, privileged) = (*self.spawn, self.privileged);
-        let order = Order { spawn, privileged, branch: pidfd, socket: branching.socket };
-        match copy::start(&order) {
-            Ok((copier, copier_end)) => {
-                let branch = Newborn { pid, pidfd, waits_in: asked.id };
-                branching.stage = Stage::Copying { branch, copier, copier_end };
-                Judgement::Wait
-            }
-            Err((what, error)) => {
-                child::send_failure(branching.socket, what, error);
-                child::close_all(&[pidfd]);
-                Judgement::Refuse
-            }
-        }
-    }
-
-    /// The step that a branching waits for has come, or the jail gave it up.
-    fn advance(&mut self) {
-        let Some(Branching { socket, stage, .. }) = &mut self.branching else { return };
-        let socket = *socket;
-        match *stage {
-            Stage::Asked | Stage::Born => self.give_up_branching(),
-            Stage::Copying { branch, copier, copier_end } => {
-                let mut status = 0;
-                // SAFETY: our own, unreaped child.
-                unsafe { sys::wait4(copier, &raw mut status, 0, std::ptr::null_mut()) };
-                child::close_all(&[copier_end]);
-                *stage = Stage::Copied(branch);
-                if status != 0 {
-                    self.give_up_branching();
-                }
-            }
-            Stage::Copied(Newborn { pid, pidfd, waits_in }) => {
-                let mut message = [0_u8; wire::MAX_MESSAGE_BYTES];
-                if child::receive(socket, &mut message, &mut []) <= 0 || message[0] != wire::HELLO {
-                    return self.give_up_branching();
-                }
-                let home = Home::of(pidfd);
-                if home.is_none() {
-                    return self.give_up_branching();
-                }
-                self.members.push(Member { pid, pidfd, socket, listening: true, home });
-                self.branching = None;
-                self.answer(waits_in, 0, sys::SECCOMP_CONTINUE);
-            }
-        }
-    }
-
-    /// Ends whatever there is of a branch that will not be.
-    fn give_up_branching(&mut self) {
-        let Some(Branching { socket, stage, .. }) = self.branching.take() else { return };
-        let end = |pid| {
-            // SAFETY: our own, unreaped child.
-            unsafe {
-                sys::kill(pid, sys::SIGKILL);
-                sys::wait4(pid, std::ptr::null_mut(), 0, std::ptr::null_mut());
-            }
-        };
-        match stage {
-            Stage::Asked => {}
-            // Who it is shows only where it lives.
-            Stage::Born => {
-                let homes: Option<Vec<u64>> =
-                    self.members.iter().map(|it| it.home.map(|home| home.inode)).collect();
-                if let Some(homes) = homes {
-                    self.sweep(&|inode| !homes.contains(&inode));
-                }
-            }
-            Stage::Copying { branch, copier, copier_end } => {
-                end(copier);
-                end(branch.pid);
-                child::close_all(&[copier_end, branch.pidfd]);
-            }
-            Stage::Copied(branch) => {
-                end(branch.pid);
-                child::close_all(&[branch.pidfd]);
-            }
-        }
-        child::close_all(&[socket]);
-    }
 }
 
 /// Takes a message that comes too late. True, and closed here too: there was none, the other end is
@@ -459,24 +259,6 @@ fn is_closed(socket: c_int) -> bool {
         child::close_all(&[socket]);
     }
     closed
-}
-
-impl Branching {
-    /// What shows that it can go on, or must end.
-    const fn waits_for(&self) -> c_int {
-        match self.stage {
-            Stage::Asked | Stage::Born | Stage::Copied(_) => self.socket,
-            Stage::Copying { copier_end, .. } => copier_end,
-        }
-    }
-}
-
-/// What to do about a call.
-enum Judgement {
-    Pass,
-    Refuse,
-    /// It is answered later.
-    Wait,
 }
 
 pub(crate) fn open_pidfd(pid: sys::pid_t) -> Result<c_int, Failure> {

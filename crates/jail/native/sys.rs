@@ -401,9 +401,8 @@ pub(crate) fn for_each_entry(directory: c_int, visit: &mut dyn FnMut(&CStr)) -> 
     unsafe { lseek(directory, 0, 0) };
     loop {
         // SAFETY: a valid buffer of the length given.
-        let length = unsafe {
-            syscall(number::GETDENTS64, directory, buffer.as_mut_ptr(), buffer.len())
-        };
+        let length =
+            unsafe { syscall(number::GETDENTS64, directory, buffer.as_mut_ptr(), buffer.len()) };
         let Ok(length) = usize::try_from(length) else { return false };
         if length == 0 {
             return true;

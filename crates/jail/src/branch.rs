@@ -1,5 +1,5 @@
-//! Branching a live session, the jail's side. How the processes do it: `native/family.rs` and
-//! `native/branch.rs`.
+//! Branching a live session, the jail's side. How the processes do it: `native/family/gate.rs`
+//! and `native/branch.rs`.
 //!
 //! A branch is a slot of its own (socket, status page, control group) whose keeper is the one of
 //! the session that it came from, so cells run in it as in any other.
@@ -22,7 +22,7 @@ use crate::wire::{self, Order, RequestHead};
 
 /// The copy of a large `/tmp` takes longest; a session that keeps its branch from coming up gets no
 /// more than this.
-const BRANCH_WITHIN: Duration = Duration::from_secs(20);
+const BRANCH_WITHIN: Duration = Duration::from_secs(10);
 
 /// Which of the two shuts itself off from the other (a Landlock domain of its own).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

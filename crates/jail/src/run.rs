@@ -61,6 +61,8 @@ pub(crate) struct Run<'a> {
     stdout: Capture,
     stderr: Capture,
     cpu_before_us: Option<u64>,
+    /// CPU time of the process in earlier cells, in microseconds, where there is no group to ask.
+    earlier_cells_us: u64,
 }
 
 /// What a run came to.
@@ -92,6 +94,7 @@ impl<'a> Run<'a> {
             stdout: Capture::new(limits.kept_bytes),
             stderr: Capture::new(limits.kept_bytes),
             cpu_before_us: None,
+            earlier_cells_us: 0,
         }
     }
 
@@ -119,6 +122,9 @@ impl<'a> Run<'a> {
             .group
             .prepare(self.limits.memory_bytes + self.limits.tmp_bytes, self.limits.processes)?;
         self.cpu_before_us = self.slot.group.cpu_us();
+        if self.is_cell && self.cpu_before_us.is_none() {
+            self.earlier_cells_us = cpu_of(self.parked.pid).unwrap_or(0);
+        }
         self.control.cancel.attach(&self.slot.wake);
         let started = Instant::now();
         let watched = self.hand_over(&nonce).and_then(|()| self.watch(started));
@@ -327,7 +333,7 @@ impl<'a> Run<'a> {
     fn cpu_used_us(&self) -> u64 {
         match (self.cpu_before_us, self.slot.group.cpu_us()) {
             (Some(before), Some(now)) => now.saturating_sub(before),
-            _ => cpu_of(self.parked.pid).unwrap_or(0),
+            _ => cpu_of(self.parked.pid).unwrap_or(0).saturating_sub(self.earlier_cells_us),
         }
     }
 
@@ -361,7 +367,7 @@ impl<'a> Run<'a> {
                 let group_us = group_us.filter(|us| *us > exit.cpu_us + 1000);
                 (group_us.unwrap_or(exit.cpu_us), exit.resident_kib)
             }
-            End::Cell => (group_us.unwrap_or(0), 0),
+            End::Cell => (group_us.unwrap_or_else(|| self.cpu_used_us()), 0),
         };
         let outcome = match end {
             End::Exit(exit) => self.outcome_of_exit(exit, said.as_ref(), trapped, cpu_us),

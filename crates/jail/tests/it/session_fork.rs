@@ -94,6 +94,7 @@ fn descriptors_and_shared_memory_are_no_way_across() {
         "import mmap, os, socket
 read_end, write_end = os.pipe()
 left, right = socket.socketpair()
+copy = os.dup(1)
 memory = os.open('/proc/self/mem', os.O_RDWR)
 own = os.open('/proc/self', os.O_RDONLY)
 null = os.open('/dev/null', os.O_RDWR)
@@ -114,6 +115,8 @@ def works(call):
                  works(lambda: os.write(null, b'x'))]";
     assert_eq!(value(&mut branch, tries), "[9, 9, 9, 20, True]");
     assert_eq!(value(&mut session, tries), "[True, True, True, True, True]");
+    let report = cell(&mut branch, "os.write(copy, b'via a copy') and None");
+    assert_eq!(report.stdout.text, "via a copy");
     cell(&mut branch, "shared[:4] = mapped[:4] = b'mine'; os.pwrite(memfd, b'mine', 0)");
     let look = "shared[:4], mapped[:4], os.pread(memfd, 9, 0), open('mapped').read()";
     assert_eq!(value(&mut session, look), "(b'both', b'both', b'both', 'both')");
