@@ -294,9 +294,14 @@ pub(crate) fn end_all(sentinel: sys::pid_t) {
     // SAFETY: our own, unreaped child.
     unsafe {
         sys::kill(sentinel, sys::SIGKILL);
-        while sys::wait4(sentinel, std::ptr::null_mut(), 0, std::ptr::null_mut()) < 0
-            && errno() == sys::EINTR
-        {}
+        // It is over only when all of its namespace has been waited for, and what is left of a
+        // branch that came to nothing may be a child of ours.
+        loop {
+            let ended = sys::wait4(-1, std::ptr::null_mut(), 0, std::ptr::null_mut());
+            if ended == sentinel || ended < 0 && errno() != sys::EINTR {
+                break;
+            }
+        }
     }
 }
 

@@ -353,6 +353,51 @@ fn the_kernels_limit_of_states_is_told_and_harms_nobody() {
     assert_eq!(value(&mut session, "x"), "1");
 }
 
+/// Processes that descend from `root`.
+fn descendants(root: u32) -> Vec<u32> {
+    let parent_of = |pid: u32| -> Option<u32> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()
+    };
+    let all = std::fs::read_dir("/proc").expect("a /proc");
+    let all = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let descends = |pid: &u32| {
+        std::iter::successors(parent_of(*pid), |&it| parent_of(it)).any(|it| it == root)
+    };
+    all.filter(descends).collect()
+}
+
+#[test]
+fn nothing_is_left_of_branches_that_came_to_nothing() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    let Some(jail) = start(Config::default()) else { return };
+    if open(&jail).is_none() {
+        return;
+    }
+    let zygote = jail.helper_pids()[0];
+    let before = descendants(zygote);
+    let mut session = jail.open_session(Kind::Bare, &Request::default()).expect("a session");
+    loop {
+        cell(&mut session, "x = 1");
+        if session.fork().is_err() {
+            break;
+        }
+    }
+    let made = descendants(zygote).into_iter().filter(|pid| !before.contains(pid));
+    let made: Vec<_> = made
+        .filter_map(|pid| pidfd_open(Pid::from_raw(pid.cast_signed())?, PidfdFlags::empty()).ok())
+        .collect();
+    assert!(made.len() >= 3, "keeper, first process and session at least");
+    drop(session);
+    for process in made {
+        let ten_seconds = Timespec { tv_sec: 10, tv_nsec: 0 };
+        let ended = poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&ten_seconds));
+        assert_eq!(ended.expect("poll"), 1, "a process is left");
+    }
+}
+
 #[test]
 fn a_program_can_take_no_step_of_branching_itself() {
     let Some(mut session) = jail().and_then(open) else { return };

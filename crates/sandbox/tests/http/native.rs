@@ -80,8 +80,7 @@ async fn a_session_keeps_its_state_and_forks() {
     assert_eq!(fork.status(), StatusCode::CREATED);
     let fork: Value = serde_json::from_str(&fork.text().await.unwrap()).unwrap();
     let fork = format!("/v1/sessions/{}", fork["id"].as_str().unwrap());
-    assert_eq!(cell(&fork, "x += 1; x").await, Value::Null);
-    assert_eq!(cell(&fork, "x").await, "2");
+    assert_eq!(cell(&fork, "x += 1; x").await, "2");
     assert_eq!(cell(&session, "x").await, "1");
 
     let delete = async |path: &str| server.request(Method::DELETE, path).send().await.unwrap();
