@@ -179,7 +179,7 @@ fn limits_hold_for_each() {
     };
     let short = Limits { wall_ms: Some(300), ..Limits::default() };
     let mut branch = session.fork().expect("a branch");
-    assert_eq!(with(short.clone(), "while True: pass", &mut branch), Outcome::Timeout);
+    assert_eq!(with(short, "while True: pass", &mut branch), Outcome::Timeout);
     assert_eq!(value(&mut branch, "1"), "1", "interrupted, and goes on");
     let memory = with(Limits::default(), "x = bytearray(4 << 30)", &mut branch);
     assert_eq!(memory, Outcome::MemoryLimit);
