@@ -5,7 +5,9 @@
 //! nonce on it.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rustix::net::{SendFlags, send};
@@ -295,11 +297,11 @@ impl<'a> Run<'a> {
             Stream::Stdout => (&self.parked.stdout, &mut self.stdout),
             Stream::Stderr => (&self.parked.stderr, &mut self.stderr),
         };
-        let mut buffer = [0; 64 << 10];
+        let mut buffer = [MaybeUninit::uninit(); 64 << 10];
         match rustix::io::read(descriptor, &mut buffer) {
-            Ok(0) => Ok(false),
-            Ok(count) => {
-                capture.push(&buffer[..count]);
+            Ok(([], _)) => Ok(false),
+            Ok((bytes, _)) => {
+                capture.push(bytes);
                 if capture.total() > self.limits.output_bytes && self.stop.is_none() {
                     self.stop = Some(Stop::OutputLimit(stream));
                 }
@@ -339,9 +341,12 @@ impl<'a> Run<'a> {
 
     /// When the limit can be reached at the earliest.
     fn cpu_check_after(&self, used_us: u64) -> Duration {
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        // Asking costs a few system calls, and the answer stays.
+        static CORES: LazyLock<u64> = LazyLock::new(|| {
+            std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
+        });
         let left_us = (self.limits.cpu_ms * 1000).saturating_sub(used_us);
-        Duration::from_micros(left_us / cores).max(CPU_CHECK_EVERY)
+        Duration::from_micros(left_us / *CORES).max(CPU_CHECK_EVERY)
     }
 
     fn conclude(mut self, end: &End, nonce: &[u8; 16], wall: Duration) -> io::Result<Finished> {
