@@ -414,6 +414,8 @@ def _serve():
     for name in ("GLIBC_TUNABLES", "LD_BIND_NOW"):
         os.environ.pop(name, None)
     sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    # As for any script: modules that lie beside it can be imported.
+    sys.path.insert(0, os.path.dirname(_PROGRAM))
     # 8 MiB of reserved stack for each thread would soon fill a limited address space.
     threading.stack_size(2 << 20)
     sys.modules.pop("__main__", None)

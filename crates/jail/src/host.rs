@@ -18,6 +18,8 @@ pub(crate) struct Host {
     /// user where there are none.
     pub(crate) privileged: bool,
     first_uid: u32,
+    /// Programs run as the server's own user, without a user namespace.
+    shares_user: bool,
     /// Counts slots: names their groups and picks their user ids.
     counter: AtomicU32,
 }
@@ -31,8 +33,16 @@ pub(crate) enum Namespaces {
     None,
 }
 
-/// Slots before a user id comes round again.
-const USER_IDS: u32 = 1_000_000;
+/// User ids of one server: slots before an id comes round again.
+const USER_IDS: u32 = 32_768;
+
+/// The first user id of this server. Servers on one machine take blocks of their own, by process
+/// id: the kernel counts a user's processes wherever they run, and holds them against a limit.
+fn own_block(first_uid: u32) -> u32 {
+    // The last id is no id.
+    let blocks = (u32::MAX - first_uid.min(u32::MAX - 1)) / USER_IDS;
+    first_uid.saturating_add(std::process::id() % blocks.max(1) * USER_IDS)
+}
 
 impl Host {
     pub(crate) fn find(config: &Config, namespaces: Namespaces) -> Result<Self, Error> {
@@ -58,7 +68,8 @@ impl Host {
             blueprint: Blueprint { interpreter, config: text },
             groups: Groups::find(),
             privileged,
-            first_uid: config.first_uid,
+            first_uid: own_block(config.first_uid),
+            shares_user: namespaces == Namespaces::None && !privileged,
             counter: AtomicU32::new(0),
         })
     }
@@ -66,6 +77,22 @@ impl Host {
     /// Whether the scientific packages are there.
     pub(crate) fn has_science(&self) -> bool {
         !self.blueprint.interpreter.packages.is_empty()
+    }
+
+    /// Processes and threads that already count against a program's limit: those of the server's
+    /// own user, where programs run as that one.
+    pub(crate) fn foreign_processes(&self) -> u64 {
+        if !self.shares_user {
+            return 0;
+        }
+        let uid = rustix::process::geteuid().as_raw();
+        let threads_of = |entry: fs::DirEntry| -> Option<u64> {
+            let status = fs::read_to_string(entry.path().join("status")).ok()?;
+            let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
+            let owner: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
+            (owner == uid).then(|| field("Threads:")?.trim().parse().ok()).flatten()
+        };
+        fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(threads_of).sum()
     }
 
     /// A number for a new slot, and the user id that its programs run under (0: the server's own,

@@ -138,11 +138,13 @@ impl Pool {
         let (number, uid) = self.host.next_slot();
         let spawn = Spawn { uid, session, tmp_bytes };
         let group = self.host.groups.slot(&format!("slot-{number}"))?;
-        Slot::spawn(&zygote, &spawn, group).or_else(|_| {
+        let mut slot = Slot::spawn(&zygote, &spawn, group).or_else(|_| {
             *zygote = Zygote::start(&self.host.blueprint, self.kind).map_err(io::Error::other)?;
             let group = self.host.groups.slot(&format!("slot-{number}"))?;
             Slot::spawn(&zygote, &spawn, group)
-        })
+        })?;
+        slot.foreign_processes = self.host.foreign_processes();
+        Ok(slot)
     }
 
     /// A control group for a branch of a session, whose slot is made elsewhere.

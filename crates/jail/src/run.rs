@@ -150,12 +150,15 @@ impl<'a> Run<'a> {
             } else {
                 self.limits.cpu_ms.div_ceil(1000) + 1
             },
-            address_space_bytes: self.slot.base_address_space_bytes + self.limits.memory_bytes,
+            address_space_bytes: self
+                .slot
+                .base_address_space_bytes
+                .saturating_add(self.limits.memory_bytes),
             file_bytes: self.limits.file_bytes,
             processes: if self.is_cell && self.slot.group.counts_processes() {
                 self.limits.processes.saturating_mul(FAMILY)
             } else {
-                self.limits.processes
+                self.limits.processes.saturating_add(self.slot.foreign_processes)
             },
             flags: if self.request.last_expression { wire::FLAG_LAST_EXPRESSION } else { 0 }
                 | if self.request.stdin.is_some() { wire::FLAG_STDIN } else { 0 },

@@ -54,6 +54,8 @@ pub(crate) struct Slot {
     parked: Option<Parked>,
     /// The keeper's own group, which lasts as long as any branch that it keeps.
     keeper_group: Arc<Directories>,
+    /// Processes of others that the kernel counts against a program's limit here.
+    pub(crate) foreign_processes: u64,
 }
 
 /// What the keeper said.
@@ -88,6 +90,7 @@ impl Slot {
             base_address_space_bytes,
             base_resident_kib,
             tmp_bytes: spawn.tmp_bytes,
+            foreign_processes: 0,
             parked: None,
             keeper_group,
         })
@@ -104,6 +107,7 @@ impl Slot {
             base_address_space_bytes: self.base_address_space_bytes,
             base_resident_kib: self.base_resident_kib,
             tmp_bytes: self.tmp_bytes,
+            foreign_processes: 0,
             parked: None,
             keeper_group: Arc::clone(&self.keeper_group),
         })

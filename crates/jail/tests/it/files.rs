@@ -71,6 +71,17 @@ fn files_go_in_and_come_back() {
 }
 
 #[test]
+fn modules_beside_the_program_are_imported() {
+    let Some(jail) = jail() else { return };
+    let request = Request {
+        files: vec![file("helper.py", b"VALUE = 6"), file("package/__init__.py", b"VALUE = 7")],
+        ..Request::new("import helper\nfrom package import VALUE\nprint(helper.VALUE * VALUE)")
+    };
+    let report = run(jail, &request);
+    assert_eq!(report.stdout.text, "42\n", "{}", report.stderr.text);
+}
+
+#[test]
 fn files_come_back_after_a_time_out_too() {
     let Some(jail) = jail() else { return };
     let limits = rocstar_jail::Limits { wall_ms: Some(200), ..Default::default() };

@@ -5,6 +5,7 @@
 mod degraded;
 mod files;
 mod limits;
+mod ordinary_user;
 mod outcomes;
 mod output;
 mod recovery;

@@ -102,3 +102,30 @@ fn signals_that_the_server_ignores_are_not_ignored_in_programs() {
     let program = "import signal\nprint([s.name for s in signal.valid_signals() if isinstance(s, signal.Signals) and signal.getsignal(s) == signal.SIG_IGN])";
     assert_eq!(outcome(jail, program).1, "['SIGPIPE', 'SIGXFSZ']\n");
 }
+
+/// The kernel counts a user's processes wherever they run.
+#[test]
+fn two_servers_on_one_machine_do_not_share_user_ids() {
+    const INSIDE: &str = "ROCSTAR_TEST_SECOND_SERVER";
+    let Some(jail) = super::jail() else { return };
+    let user = || outcome(jail, "import os; print('user', os.getuid())").1;
+    if std::env::var_os(INSIDE).is_some() {
+        print!("{}", user());
+        return;
+    }
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIP: without root, programs run in user namespaces of their own");
+        return;
+    }
+    let name = "state::two_servers_on_one_machine_do_not_share_user_ids";
+    let output = std::process::Command::new(std::env::current_exe().expect("a path"))
+        .args([name, "--exact", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .expect("this binary");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let second = text.lines().find_map(|line| line.split_once("user ").map(|(_, id)| id.trim()));
+    let block = |id: &str| id.parse::<u32>().map(|id| id / 1000).expect("a user id");
+    let second = second.unwrap_or_else(|| panic!("{text}"));
+    assert_ne!(block(user().trim_start_matches("user ").trim()), block(second));
+}
