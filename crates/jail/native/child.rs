@@ -138,6 +138,15 @@ impl Run {
         };
     }
 
+    /// Unmaps the request's body: it would count against the program's memory.
+    pub(crate) fn release_body(&mut self) {
+        if !self.body.is_null() {
+            // SAFETY: `receive_request` mapped it, and no reference to it is left.
+            unsafe { sys::munmap(self.body.cast_mut().cast(), self.body_bytes) };
+            self.body = std::ptr::null();
+        }
+    }
+
     fn body(&self) -> &[u8] {
         if self.body.is_null() {
             return &[];
@@ -149,11 +158,6 @@ impl Run {
     /// The request's program and its NUL-ended arguments.
     pub(crate) fn texts(&self) -> (&[u8], &[u8]) {
         RequestBody::decode(self.body()).map_or((&[], &[]), |body| (body.program, body.arguments))
-    }
-
-    fn word(&self, offset: usize, value: u32) {
-        // SAFETY: the page is `STATUS_BYTES` long and shared with the jail; aligned word.
-        unsafe { self.page.add(offset).cast::<u32>().write_volatile(value) };
     }
 
     /// Takes another status page, in a process that became a run of its own.
@@ -456,7 +460,15 @@ fn receive_request(run: &mut Run, first: bool) -> Result<c_int, Failure> {
     if first {
         set_limits(&head)?;
     }
-    run.word(wire::STATUS_STARTED, 1);
+    if first && run.spawn.session == 0 {
+        let started = [wire::STARTED];
+        // SAFETY: a valid buffer; our own descriptors.
+        unsafe {
+            let request = run.parts.request;
+            check("say that it starts", sys::write(request, started.as_ptr().cast(), 1))?;
+            check("close_range", sys::syscall(sys::CLOSE_RANGE, 3_u32, u32::MAX, 0_u32))?;
+        }
+    }
     Ok(head.flags as c_int)
 }
 
@@ -468,9 +480,7 @@ fn set_streams(run: &mut Run) -> Result<(), Failure> {
     unsafe {
         check("dup2", sys::dup2(run.parts.stdout, 1))?;
         check("dup2", sys::dup2(run.parts.stderr, 2))?;
-        if run.spawn.session == 0 {
-            check("close_range", sys::syscall(sys::CLOSE_RANGE, 3_u32, u32::MAX, 0_u32))?;
-        } else {
+        if run.spawn.session != 0 {
             run.streams = pipes(run.parts.stdout, run.parts.stderr);
             check("dup3", sys::dup3(run.parts.request, REQUEST_CHANNEL, sys::O_CLOEXEC))?;
             run.parts.request = REQUEST_CHANNEL;
@@ -542,6 +552,9 @@ fn set_limits(head: &RequestHead) -> Result<(), Failure> {
         (sys::RLIMIT_AS, head.address_space_bytes),
         (sys::RLIMIT_FSIZE, head.file_bytes),
         (sys::RLIMIT_NPROC, head.processes),
+        // Only here: the kernel holds descriptors that are under way, of all processes of a user,
+        // against the limit of the one that sends, and keepers must be able to send.
+        (sys::RLIMIT_NOFILE, 1024),
     ];
     for (resource, value) in limits {
         let limit = sys::rlimit { soft: value, hard: value };

@@ -195,7 +195,6 @@ fn change_root(staging: &str) -> Result<(), Failure> {
 pub(crate) fn settle(state: &State) -> Result<(), Failure> {
     let limits = [
         (sys::RLIMIT_CORE, 0),
-        (sys::RLIMIT_NOFILE, 1024),
         (sys::RLIMIT_MEMLOCK, 0),
         (sys::RLIMIT_SIGPENDING, 1024),
         (sys::RLIMIT_MSGQUEUE, 0),

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_long, c_void};
 use std::ptr::{null, null_mut};
 
 use crate::wire::Said;
-use crate::{Failure, arena, branch as branching, child, enter, keeper, say, state, text};
+use crate::{Failure, arena, branch as branching, child, enter, keeper, say, state, sys, text};
 
 /// An object; only its first word, the reference count, is ever looked at.
 #[repr(C)]
@@ -56,6 +56,7 @@ unsafe extern "C" {
     fn PyTuple_GetItem(tuple: *mut PyObject, index: isize) -> *mut PyObject;
     fn PyList_Size(list: *mut PyObject) -> isize;
     fn PyList_GetItem(list: *mut PyObject, index: isize) -> *mut PyObject;
+    fn PyErr_CheckSignals() -> c_int;
     fn PyErr_Occurred() -> *mut PyObject;
     fn PyErr_SetString(kind: *mut PyObject, message: *const c_char);
     static mut PyExc_OSError: *mut PyObject;
@@ -200,10 +201,23 @@ unsafe extern "C" fn park(_: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
 }
 
 /// `next_cell()`: says that a session's cell is over and waits for the next one; like `park`.
+/// An interrupt that was meant for the last cell must not fall on the request that comes next:
+/// one that is noted already is raised before the wait, one that comes during it is dropped.
 unsafe extern "C" fn next_cell(_: *mut PyObject, _: *mut PyObject) -> *mut PyObject {
-    // SAFETY: called by the interpreter, in the child's main thread.
+    // SAFETY: called by the interpreter, in the child's main thread; valid signal sets.
     unsafe {
+        let mut interrupt = [0_u64; 16];
+        interrupt[0] = 1 << (sys::SIGINT - 1);
+        let mut before = [0_u64; 16];
+        sys::sigprocmask(sys::SIG_BLOCK, &raw const interrupt, &raw mut before);
+        if PyErr_CheckSignals() != 0 {
+            sys::sigprocmask(sys::SIG_SETMASK, &raw const before, null_mut());
+            return null_mut();
+        }
         let flags = child::next_cell(state());
+        let at_once = [0_i64; 2];
+        sys::sigtimedwait(&raw const interrupt, null_mut(), &raw const at_once);
+        sys::sigprocmask(sys::SIG_SETMASK, &raw const before, null_mut());
         request(flags)
     }
 }
@@ -227,6 +241,7 @@ unsafe fn request(flags: c_int) -> *mut PyObject {
         PyTuple_SetItem(tuple, 0, PyLong_FromLong(flags.into()));
         PyTuple_SetItem(tuple, 1, bytes(program));
         PyTuple_SetItem(tuple, 2, bytes(arguments));
+        state().run.release_body();
         tuple
     }
 }

@@ -369,10 +369,16 @@ unsafe extern "C" {
     -> c_int;
     pub(crate) fn sigfillset(set: *mut [u64; 16]) -> c_int;
     pub(crate) fn sigprocmask(how: c_int, new: *const [u64; 16], old: *mut [u64; 16]) -> c_int;
+    pub(crate) fn sigtimedwait(
+        set: *const [u64; 16],
+        information: *mut c_void,
+        time: *const [i64; 2],
+    ) -> c_int;
     pub(crate) fn raise(signal: c_int) -> c_int;
     pub(crate) fn _exit(status: c_int) -> !;
 }
 pub(crate) const SIG_SETMASK: c_int = 2;
+pub(crate) const SIG_BLOCK: c_int = 0;
 
 /// The error number of the last failed call.
 pub(crate) fn errno() -> c_int {

@@ -96,6 +96,10 @@ def _report(kind, line=0, name="", message="", value=None, _report=_native.repor
     _report(kind, line, name, message, value)
 
 
+# Where Python ends a line; `str.splitlines` knows more places.
+_LINE_END = re.compile(r"\r\n|\r|\n")
+
+
 def _split_last_expression(source):
     """The tree of all but the last expression, and that expression's own tree, if there is one."""
     tree = ast.parse(source, _PROGRAM)
@@ -103,7 +107,7 @@ def _split_last_expression(source):
         return tree, None
     last = tree.body.pop()
     # IPython's rule: a semicolon at the very end asks for no value.
-    lines = source.splitlines()
+    lines = _LINE_END.split(source)
     rest = lines[last.end_lineno - 1].encode()[last.end_col_offset :].decode()
     tail = "\n".join([rest, *lines[last.end_lineno :]])
     expression = ast.Expression(last.value)
@@ -215,13 +219,26 @@ def _flush():
             pass
 
 
-def _finish(_shutdown=threading._shutdown, _atexit=atexit._run_exitfuncs, _flush=_flush):
-    """What the interpreter does before it ends: other threads, then `atexit`, then the streams."""
+def _finish(
+    namespace=None,
+    _shutdown=threading._shutdown,
+    _atexit=atexit._run_exitfuncs,
+    _collect=gc.collect,
+    _flush=_flush,
+):
+    """What the interpreter does before it ends: other threads, then `atexit`, then the program's
+    own objects (files that are still open are written out), then the streams."""
     try:
         _shutdown()
         _atexit()
     except BaseException as error:
         _print_exception(type(error), error, error.__traceback__)
+    if namespace is not None:
+        try:
+            namespace.clear()
+            _collect()
+        except BaseException:
+            pass
     _flush()
 
 
@@ -235,7 +252,7 @@ def _main_module():
 def _decode(source):
     """Source text, left in the line cache so that tracebacks show it."""
     text = source.decode("utf-8")
-    lines = text.splitlines(True)
+    lines = [line + "\n" for line in _LINE_END.split(text)]
     linecache.cache[_PROGRAM] = (len(text), None, lines, _PROGRAM)
     return text
 
@@ -246,19 +263,19 @@ def _run(request, _exit=os._exit, _finish=_finish, _report=_report, _fail=_fail)
     namespace = _main_module()
     sys.argv = [_PROGRAM, *_split(arguments)]
     code = 0
+    said = None
     try:
         value = _execute(_decode(program), flags & _LAST_EXPRESSION, namespace)
+        said = (_SAID_OK, 0, "", "", value)
     except SystemExit as error:
         code = _exit_code(error)
-        _finish()
-        _report(_SAID_EXIT)
+        said = (_SAID_EXIT,)
     except BaseException as error:
         code = 1
         _fail(error)
-        _finish()
-    else:
-        _finish()
-        _report(_SAID_OK, value=value)
+    _finish(namespace)
+    if said is not None:
+        _report(*said)
     _exit(code)
 
 
@@ -400,6 +417,26 @@ def _make_immortal():
     _native.make_immortal(_reachable())
 
 
+def _fresh_streams():
+    """Streams that were opened on a pipe, as a program's are: a stream asks its descriptor once
+    whether it can seek, and the zygote's own can."""
+    log = os.dup(2)
+    ends = os.pipe()
+    for descriptor, name in ((1, "stdout"), (2, "stderr")):
+        os.dup2(ends[1], descriptor)
+        stream = open(
+            descriptor, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False
+        )
+        stream.buffer.raw.name = "<%s>" % name
+        setattr(sys, name, stream)
+        setattr(sys, "__%s__" % name, stream)
+    os.dup2(log, 2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    for descriptor in (log, null, *ends):
+        os.close(descriptor)
+
+
 def _default_signals():
     """A server started in the background may ignore signals, and a process inherits that."""
     python_own = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT}
@@ -413,7 +450,7 @@ def _serve():
     _warm()
     for name in ("GLIBC_TUNABLES", "LD_BIND_NOW"):
         os.environ.pop(name, None)
-    sys.stdout.reconfigure(line_buffering=True, errors="backslashreplace")
+    _fresh_streams()
     # As for any script: modules that lie beside it can be imported.
     sys.path.insert(0, os.path.dirname(_PROGRAM))
     # 8 MiB of reserved stack for each thread would soon fill a limited address space.

@@ -264,7 +264,7 @@ impl Group {
 
     /// Prepares for a call: limits in force, counters at zero.
     pub(crate) fn prepare(&mut self, memory_bytes: u64, processes: u64) -> io::Result<()> {
-        let limits = (memory_bytes + OVERHEAD_BYTES, processes);
+        let limits = (memory_bytes.saturating_add(OVERHEAD_BYTES), processes);
         if self.limits != Some(limits) {
             if let Some(file) = &self.memory_limit {
                 file.write_at(limits.0.to_string().as_bytes(), 0)?;

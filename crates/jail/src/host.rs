@@ -7,7 +7,7 @@ use crate::cgroup::Groups;
 use crate::seccomp::{self, Purpose};
 use crate::view::{Interpreter, hex};
 use crate::zygote::Blueprint;
-use crate::{Config, Error, jail::system};
+use crate::{Config, Error, InvalidRequest, jail::system};
 
 /// See the module.
 #[derive(Debug)]
@@ -46,6 +46,17 @@ fn own_block(first_uid: u32) -> u32 {
 
 impl Host {
     pub(crate) fn find(config: &Config, namespaces: Namespaces) -> Result<Self, Error> {
+        // Below are the users of the host; too high, and a slot's id would come round to root's.
+        let first_uids = 65_536..=u32::MAX - 1 - USER_IDS;
+        if !first_uids.contains(&config.first_uid) {
+            let problem = format!(
+                "must be between {} and {}, is {}",
+                first_uids.start(),
+                first_uids.end(),
+                config.first_uid
+            );
+            return Err(InvalidRequest::new("jail.first_uid", problem).into());
+        }
         let interpreter = Interpreter::probe(&config.python)?;
         let filter = |purpose| {
             let compiled = seccomp::compile(purpose).map_err(std::io::Error::other);

@@ -169,6 +169,7 @@ impl Jail {
         request.validate()?;
         let config = &self.shared.config;
         let limits = request.limits.resolve(&config.default_limits, &config.maximum_limits)?;
+        request.validate_against(&limits)?;
         let kind = request.kind.unwrap_or_else(|| Kind::of_program(&request.program));
         let pool = self.shared.pool(kind);
         let turn = Duration::from_millis(config.turn_ms);

@@ -69,6 +69,8 @@ impl Pool {
     ) -> io::Result<T> {
         let (mut slot, parked) = self.ready_slot(tmp_bytes)?;
         let result = work(&mut slot, &parked);
+        // Its private directory is charged to the slot as long as a descriptor of it is open.
+        drop(parked);
         if result.is_ok() {
             self.lock().idle.push(slot);
             self.freed.notify_one();

@@ -234,6 +234,28 @@ impl Request {
         }
     }
 
+    /// Checks what depends on the resolved limits: the input files must fit the private directory.
+    ///
+    /// # Errors
+    /// `files`, with both sizes.
+    pub fn validate_against(&self, limits: &ResolvedLimits) -> Result<(), InvalidRequest> {
+        const PAGE: u64 = 4096;
+        let sizes = self.files.iter().map(|file| file.content.len() as u64);
+        let total: u64 = sizes.clone().map(|size| size.next_multiple_of(PAGE)).sum();
+        let largest = sizes.max().unwrap_or(0);
+        if total > limits.tmp_bytes {
+            let problem =
+                format!("need {total} bytes, limits.tmp_bytes gives {}", limits.tmp_bytes);
+            return Err(InvalidRequest::new("files", problem));
+        }
+        if largest > limits.file_bytes {
+            let problem =
+                format!("one holds {largest} bytes, limits.file_bytes gives {}", limits.file_bytes);
+            return Err(InvalidRequest::new("files", problem));
+        }
+        Ok(())
+    }
+
     fn validate_files(&self) -> Result<(), InvalidRequest> {
         for (field, count) in [("files", self.files.len()), ("fetch", self.fetch.len())] {
             if count > MAX_FILES {
@@ -243,9 +265,22 @@ impl Request {
                 ));
             }
         }
+        let mut paths = std::collections::BTreeSet::new();
         for (index, file) in self.files.iter().enumerate() {
-            inside_private_directory(&file.path)
-                .map_err(|problem| InvalidRequest::new(format!("files[{index}].path"), problem))?;
+            let field = || format!("files[{index}].path");
+            let path = inside_private_directory(&file.path)
+                .map_err(|problem| InvalidRequest::new(field(), problem))?;
+            if !paths.insert(path) {
+                return Err(InvalidRequest::new(field(), "names a file a second time"));
+            }
+        }
+        for (index, file) in self.files.iter().enumerate() {
+            let path = inside_private_directory(&file.path).unwrap_or_default();
+            let mut parents = path.match_indices('/').map(|(at, _)| &path[..at]);
+            if let Some(parent) = parents.find(|parent| paths.contains(*parent)) {
+                let problem = format!("lies below `{parent}`, which is a file of this request");
+                return Err(InvalidRequest::new(format!("files[{index}].path"), problem));
+            }
         }
         for (index, path) in self.fetch.iter().enumerate() {
             inside_private_directory(path)

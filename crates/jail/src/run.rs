@@ -16,7 +16,7 @@ use crate::capture::Capture;
 use crate::jail::Control;
 use crate::report::{Outcome, Report, Stream};
 use crate::request::{Request, ResolvedLimits, inside_private_directory};
-use crate::slot::{Event, Parked, Slot, readable};
+use crate::slot::{Event, Parked, Slot, readable, writable_within};
 use crate::wire::{self, Exit, RequestHead, Said};
 use crate::{fetch, seccomp};
 
@@ -30,6 +30,9 @@ const INTERRUPT_WITHIN: Duration = Duration::from_secs(1);
 const FAMILY: u64 = 64;
 /// Whether used-up CPU time is looked for at most this often.
 const CPU_CHECK_EVERY: Duration = Duration::from_millis(20);
+
+/// Between two looks at time and cancellation while a child does not take its request.
+const HAND_OVER_TURN: Duration = Duration::from_millis(20);
 
 /// Why we ended a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +50,14 @@ enum End {
     Exit(Exit),
     /// A session's cell is over; the child lives.
     Cell,
+}
+
+/// What a session's child may say while a cell runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum News {
+    Nothing,
+    CellDone,
+    Closed,
 }
 
 /// A call or a cell on its way.
@@ -120,16 +131,21 @@ impl<'a> Run<'a> {
         let mut nonce = [0; 16];
         rustix::rand::getrandom(&mut nonce, rustix::rand::GetRandomFlags::empty())?;
         self.slot.clear_page()?;
-        self.slot
-            .group
-            .prepare(self.limits.memory_bytes + self.limits.tmp_bytes, self.limits.processes)?;
+        if self.is_cell {
+            // What a program wrote there between cells says nothing about this one.
+            while self.news() == News::CellDone {}
+        }
+        self.slot.group.prepare(
+            self.limits.memory_bytes.saturating_add(self.limits.tmp_bytes),
+            self.limits.processes,
+        )?;
         self.cpu_before_us = self.slot.group.cpu_us();
         if self.is_cell && self.cpu_before_us.is_none() {
             self.earlier_cells_us = cpu_of(self.parked.pid).unwrap_or(0);
         }
         self.control.cancel.attach(&self.slot.wake);
         let started = Instant::now();
-        let watched = self.hand_over(&nonce).and_then(|()| self.watch(started));
+        let watched = self.hand_over(&nonce, started).and_then(|()| self.watch(started));
         self.control.cancel.detach();
         let end = watched?;
         let wall = started.elapsed();
@@ -138,7 +154,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sends the request. A child that dies meanwhile is noticed by the watch that follows.
-    fn hand_over(&self, nonce: &[u8; 16]) -> io::Result<()> {
+    fn hand_over(&self, nonce: &[u8; 16], started: Instant) -> io::Result<()> {
         let body = encode_body(self.request)?;
         let head = RequestHead {
             body_bytes: body.len() as u64,
@@ -148,7 +164,7 @@ impl<'a> Run<'a> {
             cpu_seconds: if self.is_cell {
                 wire::UNLIMITED
             } else {
-                self.limits.cpu_ms.div_ceil(1000) + 1
+                self.limits.cpu_ms.div_ceil(1000).saturating_add(1)
             },
             address_space_bytes: self
                 .slot
@@ -167,11 +183,18 @@ impl<'a> Run<'a> {
         message.extend_from_slice(&body);
         let mut rest = message.as_slice();
         while !rest.is_empty() {
-            // Blocking is bounded: the parked child does nothing but read, and if it dies the
-            // channel breaks.
-            match send(&self.parked.request, rest, SendFlags::NOSIGNAL) {
+            match send(&self.parked.request, rest, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
                 Ok(sent) => rest = &rest[sent..],
                 Err(rustix::io::Errno::INTR) => {}
+                // A session's program may have stopped reading: the limit of time holds here too.
+                Err(rustix::io::Errno::AGAIN) => {
+                    if started.elapsed() >= Duration::from_millis(self.limits.wall_ms)
+                        || self.control.cancel.is_cancelled()
+                    {
+                        return self.slot.order(wire::KILL, self.parked);
+                    }
+                    writable_within(&self.parked.request, HAND_OVER_TURN)?;
+                }
                 Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
@@ -186,6 +209,7 @@ impl<'a> Run<'a> {
         let mut interrupted: Option<Instant> = None;
         let mut killed: Option<Instant> = None;
         let mut open = (true, true);
+        let mut channel_open = true;
         loop {
             let now = Instant::now();
             if turn_deadline.is_some_and(|deadline| now >= deadline) {
@@ -203,7 +227,7 @@ impl<'a> Run<'a> {
             }
             if self.stop.is_none() && now >= cpu_check {
                 let used_us = self.cpu_used_us();
-                if used_us >= self.limits.cpu_ms * 1000 {
+                if used_us >= self.cpu_limit_us() {
                     self.stop = Some(Stop::CpuLimit);
                 }
                 cpu_check = now + self.cpu_check_after(used_us);
@@ -219,7 +243,7 @@ impl<'a> Run<'a> {
                 (None, None) => next.saturating_duration_since(now),
             };
             let cell_channel: Option<&dyn AsFd> =
-                if self.is_cell { Some(&self.parked.request) } else { None };
+                if self.is_cell && channel_open { Some(&self.parked.request) } else { None };
             let [out, err, message, cell, woken] = readable(
                 [
                     open.0.then_some(&self.parked.stdout as &dyn AsFd),
@@ -249,8 +273,16 @@ impl<'a> Run<'a> {
                     }
                 }
             }
-            if cell && self.cell_is_done() {
-                return Ok(End::Cell);
+            if cell {
+                match self.news() {
+                    News::CellDone => return Ok(End::Cell),
+                    News::Nothing => {}
+                    // The program closed its session's channel: nothing can follow.
+                    News::Closed => {
+                        channel_open = false;
+                        self.slot.order(wire::KILL, self.parked)?;
+                    }
+                }
             }
         }
     }
@@ -284,14 +316,24 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// A byte on the request channel of a session says that the cell is over.
-    fn cell_is_done(&self) -> bool {
-        let mut byte = [0; 16];
+    /// What the child said on the channel for requests.
+    fn news(&self) -> News {
+        let mut bytes = [0; 256];
         let flags = rustix::net::RecvFlags::DONTWAIT;
-        match rustix::net::recv(&self.parked.request, &mut byte, flags) {
-            Ok((count, _)) => byte[..count].contains(&wire::CELL_DONE),
-            Err(_) => false,
+        match rustix::net::recv(&self.parked.request, &mut bytes, flags) {
+            Ok((0, _)) => News::Closed,
+            Ok((count, _)) if bytes[..count].contains(&wire::CELL_DONE) => News::CellDone,
+            Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => News::Nothing,
+            Err(_) => News::Closed,
         }
+    }
+
+    /// Whether the child has sent `word` on the channel for requests.
+    fn was_told(&self, word: u8) -> bool {
+        let mut byte = [0];
+        let flags = rustix::net::RecvFlags::DONTWAIT;
+        matches!(rustix::net::recv(&self.parked.request, &mut byte, flags), Ok((1, _)))
+            && byte[0] == word
     }
 
     /// Reads what is there; false at the end of the stream.
@@ -342,19 +384,24 @@ impl<'a> Run<'a> {
         }
     }
 
+    const fn cpu_limit_us(&self) -> u64 {
+        self.limits.cpu_ms.saturating_mul(1000)
+    }
+
     /// When the limit can be reached at the earliest.
     fn cpu_check_after(&self, used_us: u64) -> Duration {
         // Asking costs a few system calls, and the answer stays.
         static CORES: LazyLock<u64> = LazyLock::new(|| {
             std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64)
         });
-        let left_us = (self.limits.cpu_ms * 1000).saturating_sub(used_us);
+        let left_us = self.cpu_limit_us().saturating_sub(used_us);
         Duration::from_micros(left_us / *CORES).max(CPU_CHECK_EVERY)
     }
 
     fn conclude(mut self, end: &End, nonce: &[u8; 16], wall: Duration) -> io::Result<Finished> {
         let page = self.slot.read_page()?;
-        let word = |offset: usize| page[offset..offset + 4].iter().any(|&byte| byte != 0);
+        // Asked in every case, so that the next run in this slot counts from here.
+        let killed_for_memory = self.slot.group.was_killed_for_memory();
         let said = (page[wire::STATUS_NONCE..wire::STATUS_SAID] == *nonce)
             .then(|| Said::decode(&page[wire::STATUS_SAID..]))
             .flatten();
@@ -364,7 +411,7 @@ impl<'a> Run<'a> {
             page[wire::STATUS_TRAPPED + 2],
             page[wire::STATUS_TRAPPED + 3],
         ]);
-        if !word(wire::STATUS_STARTED) && self.stop.is_none() {
+        if !self.is_cell && self.stop.is_none() && !self.was_told(wire::STARTED) {
             return Err(io::Error::other("the child ended before the program started"));
         }
         let group_us = self.cpu_before_us.zip(self.slot.group.cpu_us());
@@ -378,12 +425,13 @@ impl<'a> Run<'a> {
             End::Cell => (group_us.unwrap_or_else(|| self.cpu_used_us()), 0),
         };
         let outcome = match end {
-            End::Exit(exit) => self.outcome_of_exit(exit, said.as_ref(), trapped, cpu_us),
-            End::Cell => self.stop.map_or_else(
-                || said.as_ref().map_or(Outcome::Exit { code: 0 }, |said| told(said, 0)),
-                outcome_of_stop,
-            ),
+            End::Exit(exit) => {
+                self.outcome_of_exit(exit, said.as_ref(), trapped, cpu_us, killed_for_memory)
+            }
+            End::Cell => self.outcome_of_cell(said.as_ref()),
         };
+        // Its interpreter did not say that; the program wrote to the channel.
+        let is_forged = matches!(end, End::Cell) && said.is_none() && self.stop.is_none();
         let refused = self.slot.group.was_refused_a_process();
         let outcome = match outcome {
             Outcome::Exception { .. } if refused => Outcome::ProcessLimit,
@@ -406,7 +454,15 @@ impl<'a> Run<'a> {
             isolation: Vec::new(),
             degraded: false,
         };
-        Ok(Finished { report, child_is_gone: matches!(end, End::Exit(_)) })
+        Ok(Finished { report, child_is_gone: matches!(end, End::Exit(_)) || is_forged })
+    }
+
+    fn outcome_of_cell(&self, said: Option<&Said<'_>>) -> Outcome {
+        match (self.stop, said) {
+            (Some(stop), _) => outcome_of_stop(stop),
+            (None, Some(said)) => told(said, 0),
+            (None, None) => Outcome::Denied { what: "writing to the session's channel".to_owned() },
+        }
     }
 
     /// Kernel facts first, then what the child said where the two agree.
@@ -416,6 +472,7 @@ impl<'a> Run<'a> {
         said: Option<&Said<'_>>,
         trapped: u32,
         cpu_us: u64,
+        killed_for_memory: bool,
     ) -> Outcome {
         const SIGKILL: i32 = 9;
         const SIGXCPU: i32 = 24;
@@ -424,14 +481,13 @@ impl<'a> Run<'a> {
         if let Some(stop) = self.stop {
             return outcome_of_stop(stop);
         }
-        let killed_for_memory = self.slot.group.was_killed_for_memory();
         let (signal, code) = (exit.status & 0x7f, (exit.status >> 8) & 0xff);
         match signal {
             0 => {}
             _ if killed_for_memory => return Outcome::MemoryLimit,
             SIGSYS => return Outcome::Denied { what: denied(trapped) },
-            SIGXCPU => return Outcome::CpuLimit,
-            SIGKILL if cpu_us >= self.limits.cpu_ms * 1000 => return Outcome::CpuLimit,
+            SIGXCPU if cpu_us >= self.cpu_limit_us() => return Outcome::CpuLimit,
+            SIGKILL if cpu_us >= self.cpu_limit_us() => return Outcome::CpuLimit,
             SIGXFSZ => return Outcome::FileLimit,
             number => return Outcome::Signal { number, name: signal_name(number) },
         }

@@ -55,6 +55,7 @@ impl Session {
         request.validate()?;
         let config = &shared.config;
         let limits = request.limits.resolve(&config.default_limits, &config.maximum_limits)?;
+        request.validate_against(&limits)?;
         let place = Place::take(shared)?;
         let system = |source| Error::System { what: "start a session", source };
         let mut slot = shared.pool(kind).make(1, limits.tmp_bytes).map_err(system)?;

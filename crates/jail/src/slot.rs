@@ -249,3 +249,11 @@ pub(crate) fn readable<const COUNT: usize>(
     let mut results = fds.iter().map(|fd| !fd.revents().is_empty());
     Ok(descriptors.map(|descriptor| descriptor.is_some() && results.next().unwrap_or(false)))
 }
+
+/// Waits until `descriptor` takes more, or `time` is over.
+pub(crate) fn writable_within(descriptor: &impl AsFd, time: Duration) -> io::Result<()> {
+    match poll(&mut [PollFd::new(descriptor, PollFlags::OUT)], Some(&timespec(time))) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

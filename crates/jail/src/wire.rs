@@ -31,8 +31,11 @@ pub(crate) const EXIT: u8 = 17;
 pub(crate) const FAILED: u8 = 18;
 /// Keeper to jail: born. The kernel's credentials on the message name its process id.
 pub(crate) const HELLO: u8 = 19;
-/// Child to jail, live sessions only: the cell has ended.
+/// Child to jail, on the channel for requests, live sessions only: the cell has ended.
 pub(crate) const CELL_DONE: u8 = 20;
+/// Child to jail, on the channel for requests, calls only: the program starts now. The channel is
+/// closed with it, so that no program can take the word back and have itself run again.
+pub(crate) const STARTED: u8 = 21;
 /// Copier to jail, on a branch's socket: its surroundings are made; carries its private directory
 /// and a descriptor of its process.
 pub(crate) const BRANCHED: u8 = 21;
@@ -275,9 +278,7 @@ pub(crate) const SAID_PROCESSES: u8 = 7;
 
 /// Size of the status page, in bytes.
 pub(crate) const STATUS_BYTES: usize = 256 << 10;
-/// Offset of the word that says that the program was started (1), of the number of a trapped
-/// system call plus one, of the nonce, and of what was said.
-pub(crate) const STATUS_STARTED: usize = 0;
+/// Offset of the number of a trapped system call plus one, of the nonce, and of what was said.
 pub(crate) const STATUS_TRAPPED: usize = 4;
 pub(crate) const STATUS_NONCE: usize = 8;
 pub(crate) const STATUS_SAID: usize = 24;

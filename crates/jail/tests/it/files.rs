@@ -111,6 +111,26 @@ fn path_tricks_are_refused() {
 }
 
 #[test]
+fn files_that_cannot_be_written_are_refused_before_anything_runs() {
+    let Some(jail) = jail() else { return };
+    let refusal = |files: &[(&str, usize)], tmp_bytes| {
+        let request = Request {
+            files: files.iter().map(|(path, size)| file(path, &vec![b'x'; *size])).collect(),
+            limits: rocstar_jail::Limits { tmp_bytes, ..Default::default() },
+            ..Request::new("")
+        };
+        let control = rocstar_jail::Control::default();
+        jail.run(&request, &control).expect_err("refused").to_string()
+    };
+    let second = "files[1].path: names a file a second time";
+    assert_eq!(refusal(&[("a", 1), ("./a", 1)], None), second);
+    let below = "files[0].path: lies below `a`, which is a file of this request";
+    assert_eq!(refusal(&[("a/b", 1), ("a-c", 1), ("a", 1)], None), below);
+    let large = "files: need 102400 bytes, limits.tmp_bytes gives 8192";
+    assert_eq!(refusal(&[("a", 100_000)], Some(8192)), large);
+}
+
+#[test]
 fn a_fifo_or_a_large_file_does_not_hold_the_service_up() {
     let Some(jail) = jail() else { return };
     let request = Request {

@@ -139,3 +139,22 @@ fn arguments_and_main_are_as_in_a_script() {
     let report = run(jail, &request);
     assert_eq!(report.stdout.text, "['/tmp/program.py', 'a', 'é b', ''] /tmp/program.py\n");
 }
+
+#[test]
+fn a_program_cannot_have_itself_run_again() {
+    let Some(jail) = jail() else { return };
+    // Clears what it can find of the status page, then leaves.
+    let program = "import ctypes, os\nfor line in open('/proc/self/maps'):\n    if 'rocstar-status' in line:\n        start, end = (int(x, 16) for x in line.split()[0].split('-'))\n        ctypes.memset(start, 0, end - start)\nos._exit(1)";
+    assert_eq!(outcome(jail, program).0, Outcome::Exit { code: 1 });
+}
+
+#[test]
+fn one_calls_memory_is_not_the_next_ones_outcome() {
+    let Some(jail) = super::start(rocstar_jail::Config { slots: 1, ..Default::default() }) else {
+        return;
+    };
+    let limits = rocstar_jail::Limits { memory_bytes: Some(64 << 20), ..Default::default() };
+    let hungry = "import os\npids = [os.fork() for _ in range(4)]\nif 0 in pids:\n    x = bytearray(60 << 20)\n    import time; time.sleep(0.2)\n    os._exit(0)\nfor _ in pids: os.wait()";
+    super::run_with(&jail, hungry, limits);
+    assert_eq!(super::outcome(&jail, "raise ValueError").0, exception("ValueError", 1, ""));
+}

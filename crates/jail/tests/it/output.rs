@@ -60,3 +60,24 @@ fn a_daemon_that_holds_the_pipe_does_not_hold_the_call() {
     assert_eq!((report.outcome, report.stdout.text.as_str()), (Outcome::Ok, "done\n"));
     assert!(report.wall_us < 5_000_000, "{}", report.wall_us);
 }
+
+#[test]
+fn streams_are_those_of_a_pipe() {
+    let Some(jail) = jail() else { return };
+    let program = "import sys, io\nsys.stdout.reconfigure(encoding='utf-8')\nsys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding='utf-8')\nprint('é', sys.stdout.seekable(), sys.__stdout__.name)\nsys.stderr.reconfigure(encoding='utf-8')";
+    assert_eq!(outcome(jail, program), (Outcome::Ok, "é False <stdout>\n".to_owned()));
+}
+
+#[test]
+fn files_that_are_open_at_the_end_are_written_out() {
+    let Some(jail) = jail() else { return };
+    let request = Request {
+        fetch: vec!["out.txt".to_owned()],
+        ..Request::new(
+            "f = open('out.txt', 'w'); f.write('hello')\nout = open(1, 'w'); out.write('42')\ndef g():\n    h = open('out.txt', 'a')\n    1 / 0\ng()",
+        )
+    };
+    let report = run(jail, &request);
+    assert_eq!(report.stdout.text, "42");
+    assert_eq!(report.files[0].content.as_deref(), Some(&b"hello"[..]));
+}

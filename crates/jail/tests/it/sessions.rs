@@ -138,3 +138,46 @@ fn a_forked_process_that_runs_off_its_cell_ends_there() {
     assert_eq!(cell(&mut session, "os.waitpid(pid, 0)[0] == pid").value.as_deref(), Some("True"));
     assert_eq!(cell(&mut session, "pid > 0").value.as_deref(), Some("True"));
 }
+
+#[test]
+fn a_cell_that_writes_to_the_channel_or_closes_it_ends_its_session() {
+    let Some(jail) = jail() else { return };
+    for (program, expected) in [
+        ("import os; os.write(1000, b'\\x14' * 40)\nwhile True: pass", "denied"),
+        ("import os, time; os.close(1000); time.sleep(60)", "signal"),
+    ] {
+        let mut session = open(jail);
+        assert_eq!(cell(&mut session, program).outcome.name(), expected, "{program}");
+        assert!(!session.is_alive(), "{program}");
+    }
+}
+
+#[test]
+fn a_program_that_does_not_read_its_request_runs_out_of_time() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    cell(
+        &mut session,
+        "import os, signal\nif os.fork() == 0:\n    os.kill(os.getppid(), signal.SIGSTOP)\n    os._exit(0)",
+    );
+    let limits = Limits { wall_ms: Some(300), ..Limits::default() };
+    let request = Request { stdin: Some(vec![b'x'; 3 << 20]), limits, ..Request::new("1") };
+    let report = session.execute(&request, &Control::default()).expect("a report");
+    assert_eq!(report.outcome, Outcome::Timeout);
+}
+
+#[test]
+fn an_interrupt_between_cells_does_not_lose_the_next_one() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    cell(&mut session, "x = 0\nimport os, signal, threading\npid = os.getpid()");
+    for number in 1..20 {
+        cell(
+            &mut session,
+            "import subprocess\n_ = subprocess.Popen(['sh', '-c', f'kill -INT {pid}'])",
+        );
+        // The interrupt falls into this cell, or between it and the one before.
+        cell(&mut session, "_.wait()");
+        assert_eq!(cell(&mut session, "x += 1; x").value, Some(number.to_string()));
+    }
+}
