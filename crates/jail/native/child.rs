@@ -217,6 +217,8 @@ pub(crate) fn next_cell(state: &mut State) -> c_int {
     // SAFETY: valid buffers; our own descriptor. A failure shows as a closed channel below. The
     // last request's body is not looked at any more.
     unsafe {
+        // A program may have made the channel non-blocking.
+        sys::fcntl(state.run.parts.request, sys::F_SETFL, 0);
         sys::write(state.run.parts.request, done.as_ptr().cast(), done.len());
         if !state.run.body.is_null() {
             sys::munmap(state.run.body.cast_mut().cast(), state.run.body_bytes);

@@ -377,6 +377,7 @@ unsafe extern "C" {
     pub(crate) fn raise(signal: c_int) -> c_int;
     pub(crate) fn _exit(status: c_int) -> !;
 }
+pub(crate) const F_SETFL: c_int = 4;
 pub(crate) const SIG_SETMASK: c_int = 2;
 pub(crate) const SIG_BLOCK: c_int = 0;
 

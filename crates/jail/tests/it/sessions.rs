@@ -181,3 +181,12 @@ fn an_interrupt_between_cells_does_not_lose_the_next_one() {
         assert_eq!(cell(&mut session, "x += 1; x").value, Some(number.to_string()));
     }
 }
+
+#[test]
+fn garbage_on_a_non_blocking_channel_is_no_news() {
+    let Some(jail) = jail() else { return };
+    let mut session = open(jail);
+    let program = "import os\nos.set_blocking(1000, False)\ntry:\n    while True: os.write(1000, b'\\xff\\x00garbage' * 512)\nexcept BlockingIOError: pass";
+    assert_eq!(cell(&mut session, program).outcome, Outcome::Ok);
+    assert_eq!(cell(&mut session, "1 + 1").value.as_deref(), Some("2"));
+}
