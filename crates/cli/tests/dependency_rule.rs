@@ -26,7 +26,46 @@ struct Rule {
     reason: &'static str,
 }
 
-const RULES: [Rule; 3] = [
+/// What draws, serves or waits.
+const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
+
+const RULES: [Rule; 9] = [
+    Rule {
+        package: "rocstar-record",
+        ours: &[],
+        never: SERVICES,
+        reason: "everyone reads this contract: it holds data and nothing that runs",
+    },
+    Rule {
+        package: "rocstar-chat",
+        ours: &["rocstar-record"],
+        never: SERVICES,
+        reason: "others use it alone, from any program",
+    },
+    Rule {
+        package: "rocstar-nn",
+        ours: &["rocstar-record"],
+        never: SERVICES,
+        reason: "arithmetic is synchronous, and knows neither text nor sockets",
+    },
+    Rule {
+        package: "rocstar-engine",
+        ours: &["rocstar-chat", "rocstar-nn", "rocstar-record"],
+        never: &["clap", "indicatif"],
+        reason: "others embed the server: it has no command line and draws nothing",
+    },
+    Rule {
+        package: "rocstar-train",
+        ours: &["rocstar-chat", "rocstar-nn", "rocstar-record"],
+        never: SERVICES,
+        reason: "a loop that reads top to bottom, and reports to whoever called it",
+    },
+    Rule {
+        package: "rocstar-verify",
+        ours: &[],
+        never: SERVICES,
+        reason: "a verdict is a pure function: no input or output, no clock, no threads",
+    },
     Rule {
         package: "rocstar-jail",
         ours: &[],
@@ -42,7 +81,16 @@ const RULES: [Rule; 3] = [
     },
     Rule {
         package: "rocstar",
-        ours: &["rocstar-jail", "rocstar-sandbox"],
+        ours: &[
+            "rocstar-chat",
+            "rocstar-engine",
+            "rocstar-jail",
+            "rocstar-nn",
+            "rocstar-record",
+            "rocstar-sandbox",
+            "rocstar-train",
+            "rocstar-verify",
+        ],
         never: &["openssl-sys", "native-tls"],
         reason: "the binary wires all crates together and needs no system library to build",
     },
