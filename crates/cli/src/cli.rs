@@ -2,7 +2,8 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{attack, bench, doctor, mcp, reference, run, serve, setup};
+use crate::commands::sandbox::Sandbox;
+use crate::commands::{doctor, reference};
 use crate::failure::Finish;
 use crate::terminal::Terminal;
 
@@ -24,21 +25,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run Python that nobody trusts: isolated, limited, fast
     #[command(subcommand, arg_required_else_help = true)]
-    Sandbox(SandboxCommand),
+    Sandbox(Sandbox),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
-}
-
-#[derive(Debug, Subcommand)]
-enum SandboxCommand {
-    Serve(Box<serve::Serve>),
-    Run(Box<run::Run>),
-    Setup(setup::Setup),
-    Bench(Box<bench::Bench>),
-    Attack(Box<attack::Attack>),
-    Mcp(Box<mcp::Mcp>),
 }
 
 impl Cli {
@@ -49,14 +39,9 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<Finish> {
         let terminal = Terminal::new(!self.no_progress);
         match self.command {
+            Command::Sandbox(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
-            Command::Sandbox(SandboxCommand::Serve(command)) => command.run(terminal),
-            Command::Sandbox(SandboxCommand::Run(command)) => command.run(terminal),
-            Command::Sandbox(SandboxCommand::Setup(command)) => command.run(terminal),
-            Command::Sandbox(SandboxCommand::Bench(command)) => command.run(terminal),
-            Command::Sandbox(SandboxCommand::Attack(command)) => command.run(terminal),
-            Command::Sandbox(SandboxCommand::Mcp(command)) => command.run(terminal),
         }
     }
 }

@@ -305,7 +305,8 @@ mod tests {
     #[test]
     fn ranges_cover_the_buffer_in_order() {
         for architecture in [Architecture::Llama, Architecture::Qwen2, Architecture::Qwen3] {
-            let config = ModelConfig { architecture, tied_embeddings: false, ..ModelConfig::tiny() };
+            let config =
+                ModelConfig { architecture, tied_embeddings: false, ..ModelConfig::tiny() };
             let layout = Layout::new(&config);
             let mut end = 0;
             for tensor in layout.tensors() {

@@ -153,7 +153,8 @@ mod tests {
     #[test]
     fn normal_draws_have_mean_zero_and_deviation_one() {
         let mut draws = Key::new(1, Purpose::Initialisation).at(0);
-        let values: Vec<f64> = (0..50_000).flat_map(|_| <[f64; 2]>::from(draws.normal_pair())).collect();
+        let values: Vec<f64> =
+            (0..50_000).flat_map(|_| <[f64; 2]>::from(draws.normal_pair())).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
         let square = values.iter().map(|value| value * value).sum::<f64>() / values.len() as f64;
         assert!(mean.abs() < 0.02 && (square - 1.0).abs() < 0.02, "{mean} {square}");

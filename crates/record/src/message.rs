@@ -35,7 +35,11 @@ pub struct Message {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_content: Option<String>,
     /// Calls that the assistant makes, in order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "calls::deserialize")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "calls::deserialize"
+    )]
     pub tool_calls: Vec<ToolCall>,
     /// For a tool's answer: the call that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -317,7 +321,9 @@ mod tests {
 
     #[test]
     fn parts_of_text_are_joined_and_others_refused() {
-        let message = read(json!({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": " b"}]}));
+        let message = read(
+            json!({"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": " b"}]}),
+        );
         assert_eq!(message.content, "a b");
         let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {}}]});
         let error = serde_json::from_value::<Message>(image).expect_err("an image");

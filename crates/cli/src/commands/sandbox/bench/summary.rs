@@ -170,8 +170,8 @@ mod tests {
     use std::time::Duration;
 
     use super::{Summary, Used, nearest_rank};
-    use crate::commands::bench::load::{Finished, Sample};
-    use crate::commands::bench::wire::Judged;
+    use crate::commands::sandbox::bench::load::{Finished, Sample};
+    use crate::commands::sandbox::bench::wire::Judged;
 
     #[test]
     fn counts_add_up_and_only_right_answers_are_timed() {
