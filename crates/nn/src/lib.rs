@@ -9,4 +9,5 @@
 //! Synchronous: threads come from rayon, and there is no runtime here.
 
 pub mod config;
+pub mod files;
 pub mod parameters;
