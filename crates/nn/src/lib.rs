@@ -9,5 +9,6 @@
 //! Synchronous: threads come from rayon, and there is no runtime here.
 
 pub mod config;
+pub mod decode;
 pub mod files;
 pub mod parameters;
