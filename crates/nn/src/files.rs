@@ -9,11 +9,22 @@
 //! Weights are read through a memory map. Limit: a file that another process shortens while it is
 //! read ends this process with a bus error; replace files of models by renaming, as [`save`] does.
 
+mod config_json;
 mod error;
+mod folder;
+pub mod gguf;
+mod map;
+mod number_format;
+mod read;
+pub mod safetensors;
+mod save;
+mod sizes;
 
 use std::path::{Path, PathBuf};
 
 pub use error::Error;
+pub use gguf::Gguf;
+pub use number_format::NumberFormat;
 
 use crate::config::ModelConfig;
 use crate::parameters::Parameters;
@@ -106,16 +117,35 @@ pub fn load(path: &Path) -> Result<Loaded, Error> {
 /// # Errors
 /// As [`load`].
 pub fn load_with_progress(path: &Path, progress: Progress<'_>) -> Result<Loaded, Error> {
-    progress(0, 0);
-    Err(Error::NoModel { path: path.into(), problem: "not built yet".into() })
+    match format(path)? {
+        Format::HuggingFace => folder::load(path, progress),
+        Format::Gguf => gguf::load(&Gguf::open(path)?, progress),
+    }
 }
 
 /// Reads what the headers say, and no weights.
 ///
 /// # Errors
-/// As [`load`], but for the values.
+/// As [`load`], but for names, shapes and values of weights, which are not compared.
 pub fn inspect(path: &Path) -> Result<Inspection, Error> {
-    Err(Error::NoModel { path: path.into(), problem: "not built yet".into() })
+    match format(path)? {
+        Format::HuggingFace => folder::inspect(path),
+        Format::Gguf => gguf::inspect(&Gguf::open(path)?),
+    }
+}
+
+/// What lies at `path`.
+fn format(path: &Path) -> Result<Format, Error> {
+    let metadata = std::fs::metadata(path).map_err(Error::io("open", path))?;
+    if metadata.is_file() {
+        // A file of another kind is told by its first bytes.
+        return Ok(Format::Gguf);
+    }
+    if path.join(config_json::FILE).exists() {
+        return Ok(Format::HuggingFace);
+    }
+    let problem = format!("the folder has no `{}`", config_json::FILE);
+    Err(Error::NoModel { path: path.into(), problem })
 }
 
 /// Shard size beyond which [`save`] begins another file, unless told otherwise.
@@ -138,6 +168,5 @@ pub fn save(
     store: StoreAs,
     shard_bytes: u64,
 ) -> Result<(), Error> {
-    let _ = (config, parameters, store, shard_bytes);
-    Err(Error::NoModel { path: folder.into(), problem: "not built yet".into() })
+    save::save(folder, config, parameters, store, shard_bytes)
 }
