@@ -1,0 +1,196 @@
+//! Whether the values of a recipe can work, all problems told at once.
+
+use super::{DataOptions, EvaluationOptions, LoraOptions, OptimizerOptions};
+use super::{Recipe, SftStage, Stage};
+
+impl Recipe {
+    /// Every problem of the recipe, each naming its key; none if it can work.
+    pub fn validate(&self) -> Vec<String> {
+        let mut problems = Problems::default();
+        let name = self.run.name.as_str();
+        problems.unless(!name.is_empty(), "`run.name` is missing: it names the run's folder");
+        problems.unless(
+            name.is_empty() || is_file_name(name),
+            format!("`run.name` must be a folder's name without `/`, is {name:?}"),
+        );
+        self.validate_model(&mut problems);
+        problems.unless(self.checkpoint.keep_last > 0, "`checkpoint.keep_last` must be at least 1");
+        problems.unless(!self.stage.is_empty(), "there is no `[[stage]]`");
+        for (index, stage) in self.stage.iter().enumerate() {
+            let Stage::Sft(stage) = stage;
+            problems.prefix = format!("stage.{index}.");
+            stage.validate(&mut problems);
+        }
+        problems.all
+    }
+
+    fn validate_model(&self, problems: &mut Problems) {
+        let model = &self.model;
+        match (&model.path, model.shape) {
+            (None, None) => {
+                problems.add("`model.path` is missing (or `model.shape`, for a new one)")
+            }
+            (Some(_), Some(_)) => problems.add("`model.path` and `model.shape` exclude each other"),
+            (None, Some(_)) => problems.unless(
+                model.tokenizer.is_some(),
+                "`model.tokenizer` is missing: a new model needs one from elsewhere",
+            ),
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// Problems found so far, each told with the place of its key.
+#[derive(Default)]
+struct Problems {
+    prefix: String,
+    all: Vec<String>,
+}
+
+impl Problems {
+    /// The first `` ` `` of `problem` opens a key's path; the prefix goes there.
+    fn add(&mut self, problem: impl AsRef<str>) {
+        let problem = problem.as_ref().replacen('`', &format!("`{}", self.prefix), 1);
+        self.all.push(problem);
+    }
+
+    fn unless(&mut self, good: bool, problem: impl AsRef<str>) {
+        if !good {
+            self.add(problem);
+        }
+    }
+}
+
+impl SftStage {
+    fn validate(&self, problems: &mut Problems) {
+        match (self.epochs, self.steps) {
+            (None, None) => problems.add("`epochs` is missing (or `steps`)"),
+            (Some(_), Some(_)) => problems.add("`epochs` and `steps` exclude each other"),
+            (Some(0), None) => problems.add("`epochs` must be at least 1"),
+            (None, Some(0)) => problems.add("`steps` must be at least 1"),
+            _ => {}
+        }
+        match (self.sequences_per_step, self.tokens_per_step) {
+            (None, None) => problems.add("`sequences_per_step` is missing (or `tokens_per_step`)"),
+            (Some(_), Some(_)) => {
+                problems.add("`sequences_per_step` and `tokens_per_step` exclude each other");
+            }
+            (Some(0), None) => problems.add("`sequences_per_step` must be at least 1"),
+            (None, Some(tokens)) => problems.unless(
+                tokens >= self.sequence_tokens,
+                format!("`tokens_per_step` ({tokens}) must hold a sequence of `sequence_tokens`"),
+            ),
+            _ => {}
+        }
+        problems.unless(self.sequence_tokens >= 2, "`sequence_tokens` must be at least 2");
+        problems.unless(
+            self.tokens_per_micro_batch >= self.sequence_tokens,
+            format!(
+                "`tokens_per_micro_batch` ({}) must hold a sequence of `sequence_tokens` ({})",
+                self.tokens_per_micro_batch, self.sequence_tokens
+            ),
+        );
+        self.data.validate(problems);
+        self.evaluation.validate(problems);
+        self.optimizer.validate(problems);
+        if let Some(lora) = &self.lora {
+            lora.validate(problems);
+        }
+    }
+}
+
+impl DataOptions {
+    fn validate(&self, problems: &mut Problems) {
+        problems.unless(!self.paths.is_empty(), "`data.paths` is missing");
+        problems.unless(
+            self.prompt_field.is_some() == self.completion_field.is_some(),
+            "`data.prompt_field` and `data.completion_field` go together",
+        );
+        problems.unless(self.limit != Some(0), "`data.limit` must be at least 1");
+    }
+}
+
+impl EvaluationOptions {
+    fn validate(&self, problems: &mut Problems) {
+        problems.unless(
+            (0.0..1.0).contains(&self.held_out_share),
+            format!(
+                "`evaluation.held_out_share` must be from 0 to below 1, is {}",
+                self.held_out_share
+            ),
+        );
+        problems.unless(
+            self.paths.is_empty() || self.held_out_share == 0.0,
+            "`evaluation.paths` and `evaluation.held_out_share` exclude each other",
+        );
+        problems.unless(self.limit != Some(0), "`evaluation.limit` must be at least 1");
+    }
+}
+
+impl OptimizerOptions {
+    fn validate(&self, problems: &mut Problems) {
+        let positive = |value: f64| value > 0.0 && value.is_finite();
+        let not_negative = |value: f64| value >= 0.0 && value.is_finite();
+        let share = |value: f64| (0.0..1.0).contains(&value);
+        for (key, value, good, wanted) in [
+            ("learning_rate", self.learning_rate, not_negative(self.learning_rate), "at least 0"),
+            ("final_share", self.final_share, (0.0..=1.0).contains(&self.final_share), "0 to 1"),
+            ("weight_decay", self.weight_decay, not_negative(self.weight_decay), "at least 0"),
+            ("beta1", self.beta1, share(self.beta1), "from 0 to below 1"),
+            ("beta2", self.beta2, share(self.beta2), "from 0 to below 1"),
+            ("epsilon", self.epsilon, positive(self.epsilon), "above 0"),
+            ("clip_norm", self.clip_norm, not_negative(self.clip_norm), "at least 0"),
+        ] {
+            problems.unless(good, format!("`optimizer.{key}` must be {wanted}, is {value}"));
+        }
+    }
+}
+
+impl LoraOptions {
+    fn validate(&self, problems: &mut Problems) {
+        problems.unless(self.rank > 0, "`lora.rank` must be at least 1");
+        problems.unless(
+            self.alpha > 0.0 && self.alpha.is_finite(),
+            format!("`lora.alpha` must be above 0, is {}", self.alpha),
+        );
+        let mut targets = self.targets.clone();
+        targets.sort_unstable();
+        targets.dedup();
+        problems.unless(!targets.is_empty(), "`lora.targets` is empty");
+        problems.unless(targets.len() == self.targets.len(), "`lora.targets` names one twice");
+    }
+}
+
+/// One ordinary part of a path.
+fn is_file_name(name: &str) -> bool {
+    let mut parts = std::path::Path::new(name).components();
+    matches!(parts.next(), Some(std::path::Component::Normal(part)) if part == name)
+        && parts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_problems_are_told_with_their_keys() {
+        let text = "run.name = \"a/b\"\ncheckpoint.keep_last = 0\nmodel.shape = \"tiny\"\n\
+                    [[stage]]\nkind = \"sft\"\nsteps = 0\nsequences_per_step = 2\n\
+                    tokens_per_micro_batch = 100\noptimizer.beta2 = 1.0\nlora.rank = 0\n";
+        let problems = Recipe::from_toml(text).unwrap().validate();
+        assert_eq!(
+            problems,
+            [
+                "`run.name` must be a folder's name without `/`, is \"a/b\"",
+                "`model.tokenizer` is missing: a new model needs one from elsewhere",
+                "`checkpoint.keep_last` must be at least 1",
+                "`stage.0.steps` must be at least 1",
+                "`stage.0.tokens_per_micro_batch` (100) must hold a sequence of \
+                 `sequence_tokens` (1024)",
+                "`stage.0.data.paths` is missing",
+                "`stage.0.optimizer.beta2` must be from 0 to below 1, is 1",
+                "`stage.0.lora.rank` must be at least 1",
+            ]
+        );
+    }
+}
