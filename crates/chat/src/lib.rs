@@ -15,6 +15,7 @@
 //! What is not done here: sampling, running tools, reading GGUF files (a [`GgufTokenizer`] is filled
 //! by whoever reads them), and choosing what is trained on beyond provenance.
 
+pub mod calls;
 mod error;
 mod gguf;
 mod stream;
