@@ -16,6 +16,7 @@ mod engine;
 mod error;
 mod generation;
 mod mailbox;
+pub mod openai;
 mod options;
 mod request;
 mod stats;

@@ -1,0 +1,39 @@
+//! Server-sent events, as OpenAI's clients read them: one JSON text an event, `[DONE]` at the end.
+//!
+//! Invariant: a stream ends with `[DONE]` or with an event that holds an error, never with neither.
+
+use std::convert::Infallible;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use futures::{Stream, StreamExt as _};
+
+use super::error::{ApiError, Code};
+
+/// Makes a response of JSON texts. The first error ends it.
+pub(super) fn respond(
+    pieces: impl Stream<Item = Result<String, ApiError>> + Send + 'static,
+) -> Response {
+    let done = futures::stream::once(std::future::ready(Ok("[DONE]".to_owned())));
+    let events = pieces.chain(done).scan(false, |has_failed, piece| {
+        let event = match piece {
+            _ if *has_failed => None,
+            Ok(text) => Some(text),
+            Err(error) => {
+                *has_failed = true;
+                Some(error.body().to_string())
+            }
+        };
+        std::future::ready(event.map(|text| Ok::<_, Infallible>(Event::default().data(text))))
+    });
+    // A comment now and then: proxies give up on connections that say nothing.
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
+}
+
+/// A piece as text.
+///
+/// # Errors
+/// It can't be written as JSON, which none of ours does.
+pub(super) fn json(piece: &impl serde::Serialize) -> Result<String, ApiError> {
+    serde_json::to_string(piece).map_err(|error| ApiError::new(Code::Internal, error.to_string()))
+}
