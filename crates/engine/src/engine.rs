@@ -149,8 +149,7 @@ impl Engine {
     /// Most tokens of a sequence, prompt and new ones: the context, or all of the cache if that is
     /// less.
     pub fn longest_tokens(&self) -> usize {
-        let bounds = &self.owner.shared.bounds;
-        bounds.context_tokens.min(bounds.cache_tokens)
+        self.owner.shared.bounds.longest_tokens()
     }
 }
 
@@ -300,10 +299,9 @@ impl Shared {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// New work; waits for some where the caller has none of its own. `ended` requests are gone.
-    pub(crate) fn work(&self, idle: bool, ended: usize) -> Work {
+    /// New work; waits for some where the caller has none of its own.
+    pub(crate) fn work(&self, idle: bool) -> Work {
         let mut inbox = self.inbox();
-        inbox.in_flight = inbox.in_flight.saturating_sub(ended);
         while idle && inbox.jobs.is_empty() && matches!(inbox.door, Door::Open) {
             inbox = self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
@@ -365,9 +363,14 @@ impl Shared {
         Stats { refused, waiting: in_flight.saturating_sub(stats.running), ..stats }
     }
 
-    /// Changes the figures.
-    pub(crate) fn record(&self, change: impl FnOnce(&mut Stats)) {
+    /// Brings the figures up to date: `ended` requests are gone. To be called before their callers
+    /// hear of it, so that they find the room that was made.
+    pub(crate) fn settle(&self, ended: usize, change: impl FnOnce(&mut Stats)) {
         change(&mut self.stats());
+        if ended > 0 {
+            let mut inbox = self.inbox();
+            inbox.in_flight = inbox.in_flight.saturating_sub(ended);
+        }
     }
 
     /// No more requests; those that weren't fetched end as failed.

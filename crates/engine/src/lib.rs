@@ -12,13 +12,17 @@
 //! large product over all sequences anyway, so there is nothing for a second scheduler to do. The
 //! arithmetic inside a step is parallel.
 
+mod blocks;
 mod engine;
 mod error;
 mod generation;
 mod mailbox;
 pub mod openai;
 mod options;
+mod output;
 mod request;
+mod sampler;
+mod scheduler;
 mod stats;
 mod stop;
 mod worker;

@@ -163,3 +163,10 @@ pub(crate) struct Bounds {
     pub(crate) context_tokens: usize,
     pub(crate) cache_tokens: usize,
 }
+
+impl Bounds {
+    /// Most tokens of a sequence.
+    pub(crate) fn longest_tokens(&self) -> usize {
+        self.context_tokens.min(self.cache_tokens)
+    }
+}
