@@ -1,0 +1,303 @@
+//! Where in a text the answer stands.
+//!
+//! Invariant: nothing outside what a rule names is ever compared, and the rule that fired is part of
+//! the result. Strict extraction has one rule, that of the paper: the last `\boxed{…}` inside the
+//! last `<answer>…</answer>`. Lenient extraction tries its rules in a fixed order, surest first, for
+//! models and data sets that follow no format.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+
+use crate::lexer::closing_brace;
+
+/// How an answer is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extraction {
+    /// `\boxed{…}` inside `<answer>…</answer>` only.
+    Strict,
+    /// Boxes, tags, phrases, formulas, numbers, words: the first that gives an answer.
+    #[default]
+    Lenient,
+}
+
+/// The rule that found an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExtractionRule {
+    /// `\boxed{…}` inside `<answer>…</answer>`.
+    BoxInTag,
+    /// The last `\boxed{…}`, or the last ones that belong together.
+    Boxed,
+    /// `<answer>…</answer>`.
+    Tag,
+    /// After "the answer is", "Final answer:".
+    Phrase,
+    /// The whole text.
+    Whole,
+    /// The last formula between delimiters.
+    Formula,
+    /// After the last "is" or "=".
+    Tail,
+    /// The last number.
+    Number,
+}
+
+/// A piece of the text that may be the answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Candidate<'t> {
+    pub(crate) rule: ExtractionRule,
+    pub(crate) text: Cow<'t, str>,
+}
+
+/// Longest text that is looked through, from its end: answers come last.
+const MAX_BYTES: usize = 200_000;
+/// Longest text that may be an answer as a whole, and longest gap between boxes that belong together.
+const MAX_WHOLE_BYTES: usize = 2_000;
+const MAX_GAP_BYTES: usize = 80;
+
+/// Candidates in the order in which they are to be tried.
+pub(crate) fn candidates(text: &str, extraction: Extraction) -> Vec<Candidate<'_>> {
+    let text = tail(text, MAX_BYTES);
+    match extraction {
+        Extraction::Strict => {
+            let boxed = last_tag(text).and_then(|inside| boxes(inside).pop());
+            boxed.map(|it| candidate(ExtractionRule::BoxInTag, it.inside)).into_iter().collect()
+        }
+        Extraction::Lenient => lenient(text),
+    }
+}
+
+fn lenient(text: &str) -> Vec<Candidate<'_>> {
+    let mut found = Vec::new();
+    if let Some(boxed) = joined_boxes(text) {
+        // A box is the author's own mark: whatever is in it is the answer.
+        return vec![Candidate { rule: ExtractionRule::Boxed, text: boxed }];
+    }
+    if let Some(inside) = last_tag(text) {
+        found.push(candidate(ExtractionRule::Tag, inside));
+        pieces(inside, ExtractionRule::Tag, &mut found);
+        return found;
+    }
+    if text.len() <= MAX_WHOLE_BYTES {
+        found.push(candidate(ExtractionRule::Whole, text));
+    }
+    if let Some(rest) = after_phrase(text) {
+        found.push(candidate(ExtractionRule::Phrase, rest));
+        pieces(rest, ExtractionRule::Phrase, &mut found);
+    }
+    pieces(text, ExtractionRule::Formula, &mut found);
+    found
+}
+
+/// The last formula, what follows the last "is" or "=", the last number.
+fn pieces<'t>(text: &'t str, formula: ExtractionRule, found: &mut Vec<Candidate<'t>>) {
+    found.extend(formulas(text).into_iter().rev().take(3).map(|it| candidate(formula, it)));
+    for mark in [" is ", " are ", "="] {
+        if let Some(at) = text.rfind(mark) {
+            found.push(candidate(ExtractionRule::Tail, sentence(&text[at + mark.len()..])));
+        }
+    }
+    if let Some(number) = last_number(text) {
+        found.push(candidate(ExtractionRule::Number, sentence(number)));
+    }
+}
+
+fn candidate(rule: ExtractionRule, text: &str) -> Candidate<'_> {
+    Candidate { rule, text: unescaped(text) }
+}
+
+/// Line ends that were escaped once too often are spaces: `\n` before anything but a small letter.
+fn unescaped(text: &str) -> Cow<'_, str> {
+    let is_line_end = |at: usize| {
+        let next = text[at + 2..].chars().next();
+        !next.is_some_and(|c| c.is_ascii_lowercase())
+    };
+    if !text.match_indices("\\n").any(|(at, _)| is_line_end(at)) {
+        return Cow::Borrowed(text);
+    }
+    let mut plain = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, _) in text.match_indices("\\n") {
+        if at >= from && is_line_end(at) {
+            plain.push_str(text[from..at].trim_end_matches('\\'));
+            plain.push(' ');
+            from = at + 2;
+        }
+    }
+    plain.push_str(&text[from..]);
+    Cow::Owned(plain)
+}
+
+fn tail(text: &str, bytes: usize) -> &str {
+    let mut start = text.len().saturating_sub(bytes);
+    while !text.is_char_boundary(start) {
+        start += 1;
+    }
+    &text[start..]
+}
+
+/// What the last `<answer>` holds, to its end tag or the end of the text.
+fn last_tag(text: &str) -> Option<&str> {
+    let inside = &text[text.rfind("<answer>")? + "<answer>".len()..];
+    Some(inside.split("</answer>").next().unwrap_or(inside).trim())
+}
+
+struct Boxed<'t> {
+    start: usize,
+    end: usize,
+    inside: &'t str,
+}
+
+/// Every `\boxed` and `\fbox` that is not inside another.
+fn boxes(text: &str) -> Vec<Boxed<'_>> {
+    let mut found: Vec<Boxed<'_>> = Vec::new();
+    let mut from = 0;
+    while let Some(offset) =
+        text[from..].find("\\boxed").into_iter().chain(text[from..].find("\\fbox")).min()
+    {
+        let start = from + offset;
+        let name = if text[start..].starts_with("\\boxed") { "\\boxed" } else { "\\fbox" };
+        let after = &text[start + name.len()..];
+        let trimmed = after.trim_start();
+        from = start + name.len();
+        let (inside, end) = match trimmed.strip_prefix('{') {
+            Some(open) => {
+                let length = closing_brace(open);
+                let begin = text.len() - open.len();
+                (&open[..length], (begin + length + 1).min(text.len()))
+            }
+            // `\boxed 5`.
+            None => {
+                let length = trimmed.find([' ', '$', '\n']).unwrap_or(trimmed.len());
+                (&trimmed[..length], text.len() - trimmed.len() + length)
+            }
+        };
+        from = from.max(end);
+        if !inside.trim().is_empty() {
+            found.push(Boxed { start, end, inside: inside.trim() });
+        }
+    }
+    found
+}
+
+/// The last box, together with those before it that only commas, "and" or names part from it.
+fn joined_boxes(text: &str) -> Option<Cow<'_, str>> {
+    let boxes = boxes(text);
+    let mut first = boxes.len().checked_sub(1)?;
+    while first > 0 && belong_together(&text[boxes[first - 1].end..boxes[first].start]) {
+        first -= 1;
+    }
+    let parts: Vec<Cow<'_, str>> = boxes[first..].iter().map(|it| unescaped(it.inside)).collect();
+    Some(match parts.as_slice() {
+        [one] => one.clone(),
+        many => Cow::Owned(many.join(" , ")),
+    })
+}
+
+/// A gap between two boxes of one answer holds signs and joining words, and a name before `=`.
+fn belong_together(gap: &str) -> bool {
+    if gap.len() > MAX_GAP_BYTES || gap.contains('\n') && gap.trim().is_empty() {
+        return false;
+    }
+    let mut plain = gap.to_owned();
+    for noise in
+        ["\\quad", "\\qquad", "\\text", "\\textbf", "\\(", "\\)", "\\[", "\\]", "\\,", "\\;", "\\ "]
+    {
+        plain = plain.replace(noise, " ");
+    }
+    let plain = plain.replace(['{', '}', '$', ',', ';', '(', ')'], " ");
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let joining = ["and", "or", "for", "part", "a", "b", "c", "d"];
+    words.iter().enumerate().all(|(index, word)| {
+        let named =
+            word.ends_with('=') || words.get(index + 1).is_some_and(|it| it.starts_with('='));
+        joining.contains(word) || named
+    })
+}
+
+/// The rest of the sentence after the last phrase that announces an answer.
+fn after_phrase(text: &str) -> Option<&str> {
+    const PHRASES: [&str; 7] = [
+        "final answer is",
+        "final answer:",
+        "final answer",
+        "answer is",
+        "answer:",
+        "answer should be",
+        "answer =",
+    ];
+    let lower = text.to_ascii_lowercase();
+    let found = PHRASES.iter().filter_map(|it| Some((lower.rfind(it)? + it.len(), it.len())));
+    let (end, _) = found.max_by_key(|(end, length)| (*end, *length))?;
+    let rest = text[end..].trim_start_matches([':', '*', ' ', '\n', '\t']);
+    (!rest.is_empty()).then(|| sentence(rest))
+}
+
+/// Up to the first full stop that ends a sentence, or the end of the line.
+fn sentence(text: &str) -> &str {
+    let stop = text.find(". ").into_iter().chain(text.find(".\n")).chain(text.find("\n\n")).min();
+    text[..stop.unwrap_or(text.len())].trim()
+}
+
+/// What stands between `$…$`, `$$…$$`, `\(…\)`, `\[…\]`, in order.
+fn formulas(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    while let Some((start, close)) = next_formula(&text[from..]) {
+        let begin = from + start;
+        let mut end = None;
+        let mut search = begin;
+        while let Some(offset) = text[search..].find(close) {
+            let at = search + offset;
+            // `\$` is money, not the end.
+            if close != "$" || !text[..at].ends_with('\\') {
+                end = Some(at);
+                break;
+            }
+            search = at + 1;
+        }
+        let Some(end) = end else { return found };
+        if !text[begin..end].trim().is_empty() {
+            found.push(text[begin..end].trim());
+        }
+        from = end + close.len();
+    }
+    found
+}
+
+/// Where the next formula's inside begins, and what ends it.
+fn next_formula(text: &str) -> Option<(usize, &'static str)> {
+    let openings = [("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]")];
+    let found = openings.iter().filter_map(|(open, close)| {
+        let at = text
+            .match_indices(open)
+            .map(|it| it.0)
+            .find(|at| *open != "$" || !text[..*at].ends_with('\\'))?;
+        Some((at, std::cmp::Reverse(open.len()), *close))
+    });
+    found.min().map(|(at, open, close)| (at + open.0, close))
+}
+
+/// From the sign of the last number to the end of the text.
+fn last_number(text: &str) -> Option<&str> {
+    let bytes = text.as_bytes();
+    let mut start = bytes.iter().rposition(u8::is_ascii_digit)?;
+    while start > 0 {
+        let before = bytes[start - 1];
+        let inside = before.is_ascii_digit()
+            || (matches!(before, b'.' | b',' | b'/')
+                && start > 1
+                && bytes[start - 2].is_ascii_digit());
+        if !inside {
+            break;
+        }
+        start -= 1;
+    }
+    // A minus sign, unless it subtracts.
+    let signed = start > 0
+        && bytes[start - 1] == b'-'
+        && (start == 1 || !bytes[start - 2].is_ascii_alphanumeric());
+    text.get(start - usize::from(signed)..)
+}

@@ -1,0 +1,499 @@
+//! Text to tokens: LaTeX, plain text and Unicode signs in one pass.
+//!
+//! Invariant: what only looks different is gone after this file. Sizes (`\left`, `\big`), spaces
+//! (`\,`, `~`), math delimiters (`$`, `\(`), styles (`\mathrm`, `\displaystyle`) leave no token;
+//! `\dfrac`, `\tfrac` and `\cfrac` are `\frac`; `≤`, `<=`, `\leq` are one token. Each token keeps
+//! its position in the text for the explanation.
+
+/// A token and where it begins, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// What it is.
+    pub kind: TokenKind,
+    /// Byte of the text at which it begins.
+    pub position: usize,
+    /// White space (of any spelling) stands before it.
+    pub spaced: bool,
+}
+
+/// What a token is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TokenKind {
+    /// Digits with at most one point; never a sign or separator: `12`, `0.5`, `.5`.
+    Digits(String),
+    /// One letter, Latin or Greek by name: `x`, `alpha`.
+    Letter(String),
+    /// Two or more plain letters in a row.
+    Word(String),
+    /// The content of `\text{…}` and its like, spaces trimmed.
+    Text(String),
+    /// A command that is no letter, style or space: `frac`, `sqrt`, `cup`, `begin`.
+    Command(String),
+    /// `\begin{name}`.
+    Begin(String),
+    /// `\end{name}`.
+    End(String),
+    /// `\\`, a new row.
+    Row,
+    /// One of `+ - * / ^ _ = < > ( ) [ ] { } , ; : ! | & % ' ° $ ≤ ≥ ≠ ± ∓ ∈ ∪ ∩ ∞ √ ⟨ ⟩` and
+    /// `L`/`R` for escaped braces.
+    Sign(char),
+}
+
+/// Signs for `\{` and `\}`: braces that are written, where `{` and `}` only group.
+pub const OPEN_SET: char = '⦃';
+/// See [`OPEN_SET`].
+pub const CLOSE_SET: char = '⦄';
+
+/// Tokens of `text`. Never fails: a character that means nothing becomes a [`TokenKind::Sign`],
+/// which the parser then refuses at its position.
+pub fn tokens(text: &str) -> Vec<Token> {
+    Lexer { text, at: 0, found: Vec::new(), spaced: false, joined: false, matrix_depth: 0 }.run()
+}
+
+struct Lexer<'t> {
+    text: &'t str,
+    at: usize,
+    found: Vec<Token>,
+    spaced: bool,
+    /// A negative space stands before the next token: `32,\! 349` is one number.
+    joined: bool,
+    /// Inside `\begin{…matrix}` and its like, where `\\` is a row.
+    matrix_depth: usize,
+}
+
+impl<'t> Lexer<'t> {
+    fn run(mut self) -> Vec<Token> {
+        while let Some(next) = self.rest().chars().next() {
+            let start = self.at;
+            match next {
+                '\\' => self.backslash(start),
+                '0'..='9' => self.digits(start),
+                '.' if self.rest()[1..].starts_with(|c: char| c.is_ascii_digit()) => {
+                    self.digits(start);
+                }
+                'a'..='z' | 'A'..='Z' => self.letters(start),
+                '$' => {
+                    self.at += 1;
+                    // Between a sign and a number it may be money; the parser skips it anyway.
+                    self.push(TokenKind::Sign('$'), start);
+                }
+                '~' => self.space(1),
+                _ if next.is_whitespace()
+                    || matches!(next, '\u{200b}' | '\u{2061}' | '\u{feff}') =>
+                {
+                    self.space(next.len_utf8());
+                }
+                _ => self.sign(next, start),
+            }
+        }
+        self.found
+    }
+
+    fn rest(&self) -> &'t str {
+        &self.text[self.at..]
+    }
+
+    fn push(&mut self, kind: TokenKind, position: usize) {
+        let spaced = std::mem::take(&mut self.spaced) & !std::mem::take(&mut self.joined);
+        self.found.push(Token { kind, position, spaced });
+    }
+
+    fn space(&mut self, bytes: usize) {
+        self.at += bytes;
+        self.spaced = true;
+    }
+
+    fn digits(&mut self, start: usize) {
+        let rest = self.rest();
+        let mut end = 0;
+        let mut point = false;
+        for (index, byte) in rest.bytes().enumerate() {
+            let follows = rest.as_bytes().get(index + 1).is_some_and(u8::is_ascii_digit);
+            match byte {
+                b'0'..=b'9' => end = index + 1,
+                b'.' if !point && follows => point = true,
+                _ => break,
+            }
+        }
+        self.at += end;
+        self.push(TokenKind::Digits(rest[..end].to_owned()), start);
+    }
+
+    fn letters(&mut self, start: usize) {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        self.at += end;
+        let word = rest[..end].to_owned();
+        let kind = if end == 1 { TokenKind::Letter(word) } else { TokenKind::Word(word) };
+        self.push(kind, start);
+    }
+
+    fn sign(&mut self, next: char, start: usize) {
+        let rest = self.rest();
+        for (spelling, sign) in [
+            ("<=", '≤'),
+            (">=", '≥'),
+            ("=<", '≤'),
+            ("!=", '≠'),
+            ("==", '='),
+            ("+/-", '±'),
+            ("+-", '±'),
+            ("**", '^'),
+        ] {
+            // `3!=6` is a factorial and an equation.
+            let factorial = spelling == "!=" && self.follows_value() && !self.spaced;
+            if rest.starts_with(spelling) && !factorial {
+                self.at += spelling.len();
+                return self.push(TokenKind::Sign(sign), start);
+            }
+        }
+        self.at += next.len_utf8();
+        if let Some((digits, _)) = UNICODE_POWERS.iter().find(|(_, it)| *it == next) {
+            self.push(TokenKind::Sign('^'), start);
+            return self.push(TokenKind::Digits((*digits).to_owned()), start);
+        }
+        if let Some((_, name)) = UNICODE_LETTERS.iter().find(|(it, _)| *it == next) {
+            return self.push(TokenKind::Letter((*name).to_owned()), start);
+        }
+        let sign = match next {
+            '−' | '–' | '—' | '‐' | '‑' => '-',
+            '×' | '·' | '⋅' | '∗' | '∙' => '*',
+            '÷' | '∕' | '⁄' => '/',
+            '⩽' => '≤',
+            '⩾' => '≥',
+            '≈' | '≡' | '≅' => '=',
+            '∶' => ':',
+            '′' | '’' => '\'',
+            'º' => '°',
+            '（' => '(',
+            '）' => ')',
+            '，' | '、' => ',',
+            '：' => ':',
+            other => other,
+        };
+        self.push(TokenKind::Sign(sign), start);
+    }
+
+    fn follows_value(&self) -> bool {
+        self.found.last().is_some_and(|token| match &token.kind {
+            TokenKind::Digits(_) | TokenKind::Letter(_) => true,
+            TokenKind::Sign(sign) => matches!(sign, ')' | ']' | '}'),
+            _ => false,
+        })
+    }
+
+    fn backslash(&mut self, start: usize) {
+        let rest = &self.rest()[1..];
+        let Some(next) = rest.chars().next() else {
+            self.at += 1;
+            return;
+        };
+        match next {
+            '\\' => self.double_backslash(start),
+            'a'..='z' | 'A'..='Z' => {
+                let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+                self.at += 1 + end;
+                self.command(&rest[..end], start);
+            }
+            '{' => self.escaped(TokenKind::Sign(OPEN_SET), start),
+            '}' => self.escaped(TokenKind::Sign(CLOSE_SET), start),
+            '%' | '$' | '&' | '#' | '_' => self.escaped(TokenKind::Sign(next), start),
+            '|' => self.escaped(TokenKind::Sign('|'), start),
+            '!' => {
+                self.at += 2;
+                self.joined = true;
+            }
+            ',' | ';' | ':' | ' ' | '>' | '/' | '(' | ')' | '[' | ']' | '\n' => self.space(2),
+            _ => self.space(1),
+        }
+    }
+
+    fn escaped(&mut self, kind: TokenKind, start: usize) {
+        self.at += 2;
+        self.push(kind, start);
+    }
+
+    /// `\\` is a row of a matrix, and elsewhere a command that was escaped twice.
+    fn double_backslash(&mut self, start: usize) {
+        let rest = &self.rest()[2..];
+        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let twice = letters > 0 && self.matrix_depth == 0 && is_command(&rest[..letters]);
+        if twice || (self.matrix_depth == 0 && rest.starts_with(['{', '}', '%', ','])) {
+            self.at += 1;
+            return self.backslash(start);
+        }
+        self.at += 2;
+        self.push(TokenKind::Row, start);
+    }
+
+    fn command(&mut self, name: &str, start: usize) {
+        match name {
+            // Styles and sizes: what they hold is read as if they weren't there.
+            "left" | "right" | "middle" => self.after_size(),
+            "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" | "biggl"
+            | "biggr" | "displaystyle" | "textstyle" | "limits" | "nolimits" | "mathrm"
+            | "mathbf" | "mathit" | "mathsf" | "mathbb" | "mathcal" | "boldsymbol" | "bf"
+            | "rm" | "it" | "ensuremath" | "operatorname" | "vec" | "overrightarrow" | "hat"
+            | "bar" | "underline" | "tilde" | "mathop" | "boxed" | "fbox" | "phantom"
+            | "hphantom" | "vphantom" | "displaylimits" | "no" => {}
+            "quad" | "qquad" | "space" | "thinspace" | "hspace" | "enspace" | "nbsp" => {
+                self.spaced = true;
+            }
+            "text" | "textbf" | "textit" | "textrm" | "mbox" | "hbox" | "textnormal" | "textsf"
+            | "texttt" | "emph" => self.text_command(start),
+            "begin" => self.environment(start, true),
+            "end" => self.environment(start, false),
+            "cr" => self.push(TokenKind::Row, start),
+            "dots" | "ldots" | "cdots" | "dotsc" => self.push(TokenKind::Sign('…'), start),
+            _ if name.starts_with("quad") || name.starts_with("qquad") => {
+                // A space that runs into the next letter: `\quadx`.
+                self.spaced = true;
+                self.at -= name.len() - name.find("quad").unwrap_or(0) - 4;
+            }
+            _ => {
+                if let Some((_, sign)) = SIGN_COMMANDS.iter().find(|(it, _)| *it == name) {
+                    return self.push(TokenKind::Sign(*sign), start);
+                }
+                let name = match name {
+                    "dfrac" | "tfrac" | "cfrac" => "frac",
+                    "dbinom" | "tbinom" => "binom",
+                    other => other,
+                };
+                let kind = if GREEK.contains(&name) {
+                    TokenKind::Letter(
+                        GREEK_SAME
+                            .iter()
+                            .find(|(it, _)| *it == name)
+                            .map_or(name, |it| it.1)
+                            .to_owned(),
+                    )
+                } else {
+                    TokenKind::Command(name.to_owned())
+                };
+                self.push(kind, start);
+            }
+        }
+    }
+
+    /// `\left.` and `\right.` stand for no bracket at all.
+    fn after_size(&mut self) {
+        if self.rest().starts_with('.') {
+            self.at += 1;
+        }
+    }
+
+    fn text_command(&mut self, start: usize) {
+        let trimmed = self.rest().trim_start();
+        let Some(inside) = trimmed.strip_prefix('{') else { return };
+        let begin = self.text.len() - inside.len();
+        let end = closing_brace(inside);
+        self.at = (begin + end + 1).min(self.text.len());
+        let content = inside[..end].trim();
+        // Mathematics inside text, and numbers set as text, are read as what they are.
+        let plain = content.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '-'));
+        if content.is_empty() {
+            self.spaced = true;
+        } else if plain || content.contains(['\\', '$']) {
+            let shift = begin + inside[..end].len() - inside[..end].trim_start().len();
+            for mut token in tokens(content) {
+                token.position += shift;
+                self.found.push(token);
+            }
+        } else {
+            self.push(TokenKind::Text(content.to_owned()), start);
+        }
+    }
+
+    fn environment(&mut self, start: usize, begin: bool) {
+        let trimmed = self.rest().trim_start();
+        let Some(inside) = trimmed.strip_prefix('{') else { return };
+        let end = closing_brace(inside);
+        let name = inside[..end].trim_end_matches('*').to_owned();
+        self.at = (self.text.len() - inside.len() + end + 1).min(self.text.len());
+        if begin {
+            self.matrix_depth += 1;
+            if name == "array" && self.rest().trim_start().starts_with('{') {
+                let columns = &self.rest().trim_start()[1..];
+                self.at = (self.text.len() - columns.len() + closing_brace(columns) + 1)
+                    .min(self.text.len());
+            }
+            self.push(TokenKind::Begin(name), start);
+        } else {
+            self.matrix_depth = self.matrix_depth.saturating_sub(1);
+            self.push(TokenKind::End(name), start);
+        }
+    }
+}
+
+/// Bytes of `inside` before the brace that closes it; all of it where none does.
+pub fn closing_brace(inside: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut escaped = false;
+    for (index, byte) in inside.bytes().enumerate() {
+        match byte {
+            b'\\' if !escaped => {
+                escaped = true;
+                continue;
+            }
+            b'{' if !escaped => depth += 1,
+            b'}' if !escaped => {
+                if depth == 0 {
+                    return index;
+                }
+                depth -= 1;
+            }
+            _ => {}
+        }
+        escaped = false;
+    }
+    inside.len()
+}
+
+fn is_command(name: &str) -> bool {
+    const OTHERS: [&str; 22] = [
+        "frac", "dfrac", "tfrac", "sqrt", "boxed", "fbox", "text", "mbox", "mathrm", "left",
+        "right", "binom", "begin", "end", "sin", "cos", "tan", "log", "ln", "quad", "sum", "prod",
+    ];
+    OTHERS.contains(&name)
+        || GREEK.contains(&name)
+        || SIGN_COMMANDS.iter().any(|(it, _)| *it == name)
+}
+
+const SIGN_COMMANDS: &[(&str, char)] = &[
+    ("cdot", '*'),
+    ("times", '*'),
+    ("ast", '*'),
+    ("div", '/'),
+    ("pm", '±'),
+    ("mp", '∓'),
+    ("le", '≤'),
+    ("leq", '≤'),
+    ("leqslant", '≤'),
+    ("ge", '≥'),
+    ("geq", '≥'),
+    ("geqslant", '≥'),
+    ("lt", '<'),
+    ("gt", '>'),
+    ("ne", '≠'),
+    ("neq", '≠'),
+    ("approx", '='),
+    ("equiv", '='),
+    ("simeq", '='),
+    ("in", '∈'),
+    ("cup", '∪'),
+    ("bigcup", '∪'),
+    ("cap", '∩'),
+    ("setminus", '∖'),
+    ("infty", '∞'),
+    ("infinity", '∞'),
+    ("emptyset", '∅'),
+    ("varnothing", '∅'),
+    ("lbrace", OPEN_SET),
+    ("rbrace", CLOSE_SET),
+    ("lbrack", '['),
+    ("rbrack", ']'),
+    ("lparen", '('),
+    ("rparen", ')'),
+    ("vert", '|'),
+    ("lvert", '|'),
+    ("rvert", '|'),
+    ("mid", '|'),
+    ("colon", ':'),
+    ("langle", '⟨'),
+    ("rangle", '⟩'),
+    ("lfloor", '⌊'),
+    ("rfloor", '⌋'),
+    ("lceil", '⌈'),
+    ("rceil", '⌉'),
+    ("circ", '°'),
+    ("degree", '°'),
+    ("prime", '\''),
+    ("percent", '%'),
+    ("land", '∧'),
+    ("wedge", '∧'),
+    ("lor", '∨'),
+    ("vee", '∨'),
+    ("to", '→'),
+    ("rightarrow", '→'),
+    ("implies", '→'),
+    ("Rightarrow", '→'),
+];
+
+const GREEK: &[&str] = &[
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "varepsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "vartheta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+    "nu",
+    "xi",
+    "pi",
+    "rho",
+    "sigma",
+    "tau",
+    "upsilon",
+    "phi",
+    "varphi",
+    "chi",
+    "psi",
+    "omega",
+    "Gamma",
+    "Delta",
+    "Theta",
+    "Lambda",
+    "Xi",
+    "Pi",
+    "Sigma",
+    "Phi",
+    "Psi",
+    "Omega",
+    "ell",
+];
+
+/// Two shapes of one letter.
+const GREEK_SAME: &[(&str, &str)] =
+    &[("varepsilon", "epsilon"), ("vartheta", "theta"), ("varphi", "phi")];
+
+const UNICODE_LETTERS: &[(char, &str)] = &[
+    ('π', "pi"),
+    ('α', "alpha"),
+    ('β', "beta"),
+    ('γ', "gamma"),
+    ('δ', "delta"),
+    ('ε', "epsilon"),
+    ('θ', "theta"),
+    ('λ', "lambda"),
+    ('μ', "mu"),
+    ('ρ', "rho"),
+    ('σ', "sigma"),
+    ('τ', "tau"),
+    ('φ', "phi"),
+    ('ϕ', "phi"),
+    ('ω', "omega"),
+    ('Δ', "Delta"),
+    ('Ω', "Omega"),
+    ('ℓ', "ell"),
+];
+
+const UNICODE_POWERS: &[(&str, char)] = &[
+    ("0", '⁰'),
+    ("1", '¹'),
+    ("2", '²'),
+    ("3", '³'),
+    ("4", '⁴'),
+    ("5", '⁵'),
+    ("6", '⁶'),
+    ("7", '⁷'),
+    ("8", '⁸'),
+    ("9", '⁹'),
+];

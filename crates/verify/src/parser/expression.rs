@@ -1,0 +1,485 @@
+//! Sums, products, powers and functions, with multiplication that nobody writes.
+//!
+//! Invariant: a juxtaposition multiplies unless the left side is a function. `x(y + 1)` is a
+//! product; only the letters that texts use for functions call: `f(x)`, `P(A)`.
+
+use super::{Parse, Parser};
+use crate::expression::{Constant, Expression, Function, Series, SeriesKind};
+use crate::lexer::{OPEN_SET, TokenKind};
+use crate::units;
+
+impl Parser<'_> {
+    pub(super) fn sum(&mut self) -> Parse<Expression> {
+        let mut terms = vec![self.signed_product()?];
+        while let Some(TokenKind::Sign('+' | '-' | '±' | '∓')) = self.kind() {
+            terms.push(self.signed_product()?);
+        }
+        Ok(Expression::sum(terms))
+    }
+
+    fn signed_product(&mut self) -> Parse<Expression> {
+        let mut negative = false;
+        while let Some(TokenKind::Sign(sign)) = self.kind() {
+            match sign {
+                '+' => {}
+                '-' => negative = !negative,
+                '±' | '∓' => {
+                    self.met_plus_minus = true;
+                    negative ^= (*sign == '±') == (self.plus_minus < 0);
+                }
+                _ => break,
+            }
+            self.at += 1;
+        }
+        let product = self.deeper(Self::product)?;
+        Ok(if negative { product.negated() } else { product })
+    }
+
+    pub(super) fn product(&mut self) -> Parse<Expression> {
+        let mut factors = vec![self.power()?];
+        loop {
+            let before = self.at;
+            if self.take_sign('*') {
+                let negative = self.take_sign('-');
+                let factor = self.deeper(Self::power)?;
+                factors.push(if negative { factor.negated() } else { factor });
+            } else if self.take_sign('/') {
+                let divisor = self.deeper(Self::power)?;
+                factors.push(divisor.inverted());
+            } else if self.begins_factor() {
+                factors.push(self.deeper(Self::power)?);
+            } else {
+                return Ok(Expression::product(factors));
+            }
+            if self.at == before && self.split_digits.is_none() {
+                return Err(self.error("a factor"));
+            }
+        }
+    }
+
+    /// The next token can only be a factor of the product so far.
+    fn begins_factor(&self) -> bool {
+        match self.kind() {
+            Some(TokenKind::Digits(_)) => self.split_digits.is_some() || !self.after_digits(),
+            Some(TokenKind::Letter(_)) => true,
+            Some(TokenKind::Word(word)) => {
+                known_word(word).is_some() || is_product_of_letters(word)
+            }
+            Some(TokenKind::Command(name)) => {
+                matches!(name.as_str(), "frac" | "sqrt" | "binom" | "sum" | "prod" | "overline")
+                    || function(name).is_some()
+            }
+            Some(TokenKind::Sign(sign)) => match sign {
+                '(' | '{' | '[' | '⌊' | '⌈' | '√' | '∞' => true,
+                '|' => self.bars == 0,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
+
+    fn after_digits(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.tokens.get(at));
+        before.is_some_and(|token| matches!(token.kind, TokenKind::Digits(_)))
+    }
+
+    pub(super) fn power(&mut self) -> Parse<Expression> {
+        let base = self.deeper(Self::postfix)?;
+        // `90^\circ` is a mark of the value, not a power.
+        let degree = self.degree_ahead();
+        if degree > 0 {
+            self.at += degree - 1;
+            return Ok(base);
+        }
+        if !self.take_sign('^') {
+            return Ok(base);
+        }
+        let exponent = self.exponent()?;
+        let raised = base.power(exponent);
+        self.factorials(raised)
+    }
+
+    /// Tokens of `^\circ` or `^{\circ}` before its last one that counts; none where it isn't there.
+    fn degree_ahead(&mut self) -> usize {
+        let sign = |ahead, sign| self.kind_at(ahead) == Some(&TokenKind::Sign(sign));
+        if sign(0, '^') && sign(1, '°') {
+            return 2;
+        }
+        // The braces are left out by moving on to the closing one, which is then taken as `°`.
+        usize::from(sign(0, '^') && sign(1, '{') && sign(2, '°') && sign(3, '}')) * 3
+    }
+
+    fn exponent(&mut self) -> Parse<Expression> {
+        let negative = self.take_sign('-');
+        let exponent = if self.is_sign('{') { self.group()? } else { self.deeper(Self::postfix)? };
+        Ok(if negative { exponent.negated() } else { exponent })
+    }
+
+    fn postfix(&mut self) -> Parse<Expression> {
+        let primary = self.primary()?;
+        self.factorials(primary)
+    }
+
+    fn factorials(&mut self, mut value: Expression) -> Parse<Expression> {
+        while self.take_sign('!') {
+            value = Expression::Apply(Function::Factorial, vec![value]);
+        }
+        Ok(value)
+    }
+
+    fn primary(&mut self) -> Parse<Expression> {
+        if self.split_digits.is_some() {
+            return self.rest_of_digits();
+        }
+        match self.kind() {
+            Some(TokenKind::Digits(_)) => self.number(),
+            Some(TokenKind::Letter(letter)) => self.letter(letter.clone()),
+            Some(TokenKind::Word(word)) => self.word(word.clone()),
+            Some(TokenKind::Command(name)) => self.command(name.clone()),
+            Some(TokenKind::Sign(sign)) => self.sign_primary(*sign),
+            _ => Err(self.error("a value")),
+        }
+    }
+
+    fn sign_primary(&mut self, sign: char) -> Parse<Expression> {
+        match sign {
+            '(' => self.enclosed('(', ')'),
+            '[' => self.enclosed('[', ']'),
+            '{' => self.group(),
+            '⌊' => Ok(Expression::Apply(Function::Floor, vec![self.enclosed('⌊', '⌋')?])),
+            '⌈' => Ok(Expression::Apply(Function::Ceiling, vec![self.enclosed('⌈', '⌉')?])),
+            '|' if self.bars == 0 => {
+                self.at += 1;
+                self.bars += 1;
+                let inside = self.deeper(Self::sum);
+                self.bars -= 1;
+                let inside = inside?;
+                self.expect_sign('|')?;
+                Ok(Expression::Apply(Function::Abs, vec![inside]))
+            }
+            '√' => {
+                self.at += 1;
+                let radicand = self.deeper(Self::postfix)?;
+                Ok(Expression::Apply(Function::Root, vec![radicand]))
+            }
+            '∞' => {
+                self.at += 1;
+                Ok(Expression::Constant(Constant::Infinity))
+            }
+            // Money before its number.
+            _ if units::is_currency(sign) => {
+                self.at += 1;
+                self.deeper(Self::postfix)
+            }
+            OPEN_SET => self.enclosed(OPEN_SET, crate::lexer::CLOSE_SET),
+            _ => Err(self.error("a value")),
+        }
+    }
+
+    fn enclosed(&mut self, open: char, close: char) -> Parse<Expression> {
+        self.expect_sign(open)?;
+        // Bars outside don't close bars inside.
+        let bars = std::mem::replace(&mut self.bars, 0);
+        let inside = self.deeper(Self::sum);
+        self.bars = bars;
+        let inside = inside?;
+        self.expect_sign(close)?;
+        Ok(inside)
+    }
+
+    /// `{…}`, also `{n \choose k}`.
+    fn group(&mut self) -> Parse<Expression> {
+        self.expect_sign('{')?;
+        let inside = self.deeper(Self::sum)?;
+        if self.kind() == Some(&TokenKind::Command("choose".into())) {
+            self.at += 1;
+            let below = self.deeper(Self::sum)?;
+            self.expect_sign('}')?;
+            return Ok(Expression::Apply(Function::Binomial, vec![inside, below]));
+        }
+        self.expect_sign('}')?;
+        Ok(inside)
+    }
+
+    fn letter(&mut self, letter: String) -> Parse<Expression> {
+        self.at += 1;
+        match letter.as_str() {
+            "pi" => return Ok(Expression::Constant(Constant::Pi)),
+            "e" if !self.is_sign('_') => return Ok(Expression::Constant(Constant::E)),
+            "i" if !self.is_sign('_') => return Ok(Expression::Constant(Constant::I)),
+            _ => {}
+        }
+        let mut name = letter;
+        if self.take_sign('_') {
+            name.push('_');
+            name.push_str(&self.subscript()?);
+        }
+        while self.take_sign('\'') {
+            name.push('\'');
+        }
+        if name.starts_with(['f', 'g', 'h', 'F', 'G', 'H', 'P', 'Q', 'T', 'W'])
+            && self.is_sign('(')
+            && let Some(arguments) = self.attempt(|parser| parser.arguments().map(Some))
+        {
+            return Ok(Expression::Call(name, arguments));
+        }
+        if name == "C"
+            && self.is_sign('(')
+            && let Some(arguments) = self.attempt(|parser| parser.arguments().map(Some))
+            && arguments.len() == 2
+        {
+            return Ok(Expression::Apply(Function::Binomial, arguments));
+        }
+        Ok(Expression::Symbol(name))
+    }
+
+    /// The text of a subscript: `1`, `{37}`, `{MBCN}`, `{n-k-1}`.
+    fn subscript(&mut self) -> Parse<String> {
+        let mut text = String::new();
+        let mut depth = 0_usize;
+        loop {
+            match self.kind() {
+                Some(TokenKind::Sign('{')) => depth += 1,
+                Some(TokenKind::Sign('}')) if depth > 0 => depth -= 1,
+                Some(
+                    TokenKind::Digits(part)
+                    | TokenKind::Letter(part)
+                    | TokenKind::Word(part)
+                    | TokenKind::Text(part),
+                ) => text.push_str(part),
+                Some(TokenKind::Sign(sign)) if depth > 0 => text.push(*sign),
+                _ => return Err(self.error("a subscript")),
+            }
+            self.at += 1;
+            if depth == 0 {
+                return Ok(text);
+            }
+        }
+    }
+
+    fn arguments(&mut self) -> Parse<Vec<Expression>> {
+        self.expect_sign('(')?;
+        self.brackets += 1;
+        let mut arguments = vec![self.deeper(Self::sum)?];
+        while self.take_sign(',') {
+            arguments.push(self.deeper(Self::sum)?);
+        }
+        self.brackets -= 1;
+        self.expect_sign(')')?;
+        Ok(arguments)
+    }
+
+    fn word(&mut self, word: String) -> Parse<Expression> {
+        match known_word(&word) {
+            Some(KnownWord::Function(function)) => {
+                self.at += 1;
+                self.apply(function, &word)
+            }
+            Some(KnownWord::Constant(constant)) => {
+                self.at += 1;
+                Ok(Expression::Constant(constant))
+            }
+            None if is_product_of_letters(&word) => {
+                self.at += 1;
+                let last = word.len() - 1;
+                let mut factors: Vec<Expression> = word[..last].chars().map(single).collect();
+                // The last letter may carry a subscript or a call of its own.
+                let tail = word[last..].to_owned();
+                self.at -= 1;
+                factors.push(self.letter(tail)?);
+                Ok(Expression::product(factors))
+            }
+            None => Err(self.error("a value")),
+        }
+    }
+
+    fn command(&mut self, name: String) -> Parse<Expression> {
+        self.at += 1;
+        match name.as_str() {
+            "frac" => {
+                let (above, below) = (self.argument()?, self.argument()?);
+                Ok(Expression::Product(vec![above, below.inverted()]))
+            }
+            "binom" => {
+                let arguments = vec![self.argument()?, self.argument()?];
+                Ok(Expression::Apply(Function::Binomial, arguments))
+            }
+            "sqrt" => {
+                let mut arguments = Vec::new();
+                if self.take_sign('[') {
+                    arguments.push(self.deeper(Self::sum)?);
+                    self.expect_sign(']')?;
+                }
+                arguments.insert(0, self.argument()?);
+                Ok(Expression::Apply(Function::Root, arguments))
+            }
+            "overline" => self.argument(),
+            "sum" => self.series(SeriesKind::Sum),
+            "prod" => self.series(SeriesKind::Product),
+            _ => match function(&name) {
+                Some(function) => self.apply(function, &name),
+                None => {
+                    self.at -= 1;
+                    // An unknown command in a chain of equalities is some name: `1 = \zzz = 0`.
+                    let names = |token: Option<&TokenKind>| token == Some(&TokenKind::Sign('='));
+                    if names(self.kind_at(1)) {
+                        self.at += 1;
+                        return Ok(Expression::Symbol(format!("\\{name}")));
+                    }
+                    Err(self.error(&format!("a command that is known instead of `\\{name}`")))
+                }
+            },
+        }
+    }
+
+    /// A TeX argument: a group, or one token, of digits the first.
+    fn argument(&mut self) -> Parse<Expression> {
+        if self.is_sign('{') {
+            return self.group();
+        }
+        if self.split_digits.is_some() || matches!(self.kind(), Some(TokenKind::Digits(_))) {
+            return self.one_digit();
+        }
+        self.deeper(Self::primary)
+    }
+
+    fn series(&mut self, kind: SeriesKind) -> Parse<Expression> {
+        self.expect_sign('_')?;
+        self.expect_sign('{')?;
+        let Some(TokenKind::Letter(index)) = self.kind() else {
+            return Err(self.error("the index of a sum"));
+        };
+        let index = index.clone();
+        self.at += 1;
+        self.expect_sign('=')?;
+        let from = self.deeper(Self::sum)?;
+        self.expect_sign('}')?;
+        self.expect_sign('^')?;
+        let to = self.exponent()?;
+        let body = self.deeper(Self::product)?;
+        Ok(Expression::Series(Box::new(Series { kind, index, from, to, body })))
+    }
+
+    /// A function and what it applies to: `\sin x`, `\sin^2(y)`, `\log_2 8`.
+    fn apply(&mut self, function: Function, name: &str) -> Parse<Expression> {
+        let mut base = None;
+        if self.take_sign('_') {
+            base = Some(self.argument()?);
+        }
+        let mut exponent = None;
+        if self.take_sign('^') {
+            exponent = Some(self.exponent()?);
+        }
+        let mut arguments = match self.is_sign('(') {
+            true => self.arguments()?,
+            false => vec![self.bare_argument()?],
+        };
+        if let (Function::Log, None, "log") = (function, &base, name)
+            && arguments.len() == 1
+        {
+            base = None;
+        }
+        if name == "lg" {
+            base = Some(Expression::integer(10));
+        }
+        arguments.extend(base);
+        if exponent == Some(Expression::integer(-1))
+            && let Some(inverse) = inverse(function)
+        {
+            return Ok(Expression::Apply(inverse, arguments));
+        }
+        let value = Expression::Apply(function, arguments);
+        Ok(match exponent {
+            Some(exponent) => value.power(exponent),
+            None => value,
+        })
+    }
+
+    /// What a function without brackets takes: factors up to a sign, a slash or another function.
+    fn bare_argument(&mut self) -> Parse<Expression> {
+        let mut factors = vec![self.deeper(Self::power)?];
+        while self.begins_factor() && !self.begins_function() {
+            factors.push(self.deeper(Self::power)?);
+        }
+        Ok(Expression::product(factors))
+    }
+
+    fn begins_function(&self) -> bool {
+        match self.kind() {
+            Some(TokenKind::Command(name)) => function(name).is_some(),
+            Some(TokenKind::Word(word)) => {
+                matches!(known_word(word), Some(KnownWord::Function(_)))
+            }
+            Some(TokenKind::Sign(sign)) => *sign == '(',
+            _ => false,
+        }
+    }
+}
+
+enum KnownWord {
+    Function(Function),
+    Constant(Constant),
+}
+
+fn known_word(word: &str) -> Option<KnownWord> {
+    match word {
+        "pi" | "Pi" => Some(KnownWord::Constant(Constant::Pi)),
+        "inf" | "infinity" | "infty" | "oo" => Some(KnownWord::Constant(Constant::Infinity)),
+        _ => function(word).map(KnownWord::Function),
+    }
+}
+
+/// Short runs of letters multiply: `ab`, `xyz`. Longer ones are words.
+fn is_product_of_letters(word: &str) -> bool {
+    word.len() <= 4
+        && known_word(word).is_none()
+        && units::mark(word, false).is_none()
+        && !["and", "or", "the", "is", "are", "odd", "even", "yes", "no", "true", "none"]
+            .iter()
+            .any(|it| it.eq_ignore_ascii_case(word))
+}
+
+fn single(letter: char) -> Expression {
+    match letter {
+        'e' => Expression::Constant(Constant::E),
+        'i' => Expression::Constant(Constant::I),
+        _ => Expression::Symbol(letter.to_string()),
+    }
+}
+
+fn function(name: &str) -> Option<Function> {
+    Some(match name {
+        "sqrt" => Function::Root,
+        "sin" => Function::Sin,
+        "cos" => Function::Cos,
+        "tan" | "tg" => Function::Tan,
+        "cot" | "ctg" => Function::Cot,
+        "sec" => Function::Sec,
+        "csc" => Function::Csc,
+        "arcsin" | "asin" => Function::Arcsin,
+        "arccos" | "acos" => Function::Arccos,
+        "arctan" | "atan" | "arctg" => Function::Arctan,
+        "sinh" => Function::Sinh,
+        "cosh" => Function::Cosh,
+        "tanh" => Function::Tanh,
+        "log" | "ln" | "lg" => Function::Log,
+        "exp" => Function::Exp,
+        "abs" => Function::Abs,
+        "floor" => Function::Floor,
+        "ceil" | "ceiling" => Function::Ceiling,
+        "gcd" => Function::Gcd,
+        "lcm" => Function::Lcm,
+        "min" => Function::Min,
+        "max" => Function::Max,
+        _ => return None,
+    })
+}
+
+const fn inverse(function: Function) -> Option<Function> {
+    match function {
+        Function::Sin => Some(Function::Arcsin),
+        Function::Cos => Some(Function::Arccos),
+        Function::Tan => Some(Function::Arctan),
+        _ => None,
+    }
+}
