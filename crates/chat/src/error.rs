@@ -5,6 +5,10 @@
 
 use std::{io, path::PathBuf};
 
+use rocstar_record::message::Role;
+
+use crate::{calls::Unwritable, difference::Difference};
+
 /// Boxed error of the tokenizer library.
 pub(crate) type LibraryError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -67,6 +71,128 @@ pub enum Error {
     ControlFromText {
         /// The token.
         token: String,
+    },
+    /// There is no chat template where one is needed.
+    #[error("`{place}` has no chat template; choose a built-in one, `rstar2` or `chatml`")]
+    NoTemplate {
+        /// Where it was looked for.
+        place: String,
+    },
+    /// A template is no valid Jinja.
+    #[error("`{file}` is no valid template")]
+    TemplateSyntax {
+        /// Where it stands.
+        file: String,
+        /// Line and problem.
+        source: minijinja::Error,
+    },
+    /// A template failed on a conversation.
+    #[error("`{file}` failed to render the conversation")]
+    TemplateRender {
+        /// Where it stands.
+        file: String,
+        /// Line and problem.
+        source: minijinja::Error,
+    },
+    /// A template says that it can't show a conversation.
+    #[error("`{file}` refuses the conversation: {message}")]
+    TemplateRefused {
+        /// Where it stands.
+        file: String,
+        /// What it says.
+        message: String,
+    },
+    /// A template changes what it rendered before.
+    #[error(
+        "the template is not append-only: with message {message} the text changes {difference}; \
+         train one turn at a time, or choose another template"
+    )]
+    NotAppendOnly {
+        /// Index of the message with which earlier text changes.
+        message: usize,
+        /// The text before against the text with it.
+        difference: Difference,
+    },
+    /// No known way of writing turns gives a template's text.
+    #[error(
+        "`{file}` is of no known family, so turns can't be appended; choose a built-in template"
+    )]
+    UnknownFamily {
+        /// Where it stands.
+        file: String,
+        /// How it differs from the simplest family.
+        source: Option<Box<Self>>,
+    },
+    /// A family writes a conversation in another way than its template.
+    #[error("the turns of family `{family}` are not what the template writes {difference}")]
+    FamilyDiffers {
+        /// The family.
+        family: &'static str,
+        /// The template's text against ours.
+        difference: Difference,
+    },
+    /// Tools for a template that doesn't show them to the model.
+    #[error("the template of family `{family}` knows no tools; choose `chatml` or `rstar2`")]
+    ToolsUnsupported {
+        /// The family.
+        family: &'static str,
+    },
+    /// Reasoning apart from the text for a template that would drop it.
+    #[error(
+        "message {message}: the template of family `{family}` drops `reasoning_content`; \
+         put it into `content` or leave it out"
+    )]
+    ReasoningUnsupported {
+        /// Index of the message.
+        message: usize,
+        /// The family.
+        family: &'static str,
+    },
+    /// A call that the family's format can't express.
+    #[error("message {message} has a call that can't be written")]
+    Call {
+        /// Index of the message.
+        message: usize,
+        /// Which, and why.
+        source: Unwritable,
+    },
+    /// Thinking that the template drops once a later question is there.
+    #[error(
+        "message {message}: the template of family `{family}` drops the thinking of turns before \
+         the last question; make one sample of each question, or leave the thinking out"
+    )]
+    Forgotten {
+        /// Index of the message.
+        message: usize,
+        /// The family.
+        family: &'static str,
+    },
+    /// A vocabulary without a token that the family's turns need.
+    #[error("the tokenizer has no control token `{token}`, which family `{family}` needs")]
+    MissingToken {
+        /// The token.
+        token: &'static str,
+        /// The family.
+        family: &'static str,
+    },
+    /// An assistant's turn was opened while one is open.
+    #[error("the assistant's turn is open already")]
+    TurnIsOpen,
+    /// Tokens of the policy came while no assistant's turn is open.
+    #[error("no turn of the assistant is open")]
+    NoOpenTurn,
+    /// Tools answered nothing.
+    #[error("a turn of tools needs at least one message")]
+    NoToolResults,
+    /// A message of another speaker than expected.
+    #[error("message {message} is of {found:?}, expected {expected:?}")]
+    WrongRole {
+        /// Its index among those given.
+        message: usize,
+        /// Who should speak.
+        expected: Role,
+        /// Who speaks.
+        found: Role,
     },
 }
 

@@ -16,7 +16,7 @@ use self::{
     bytes::{Kind, Spelling, TokenTable},
     config::Config,
 };
-use crate::{error::Error, gguf::GgufTokenizer};
+use crate::{error::Error, gguf::GgufTokenizer, template::Template};
 
 pub(crate) use config::{Config as TokenizerConfig, TemplateSources};
 
@@ -184,6 +184,20 @@ impl Tokenizer {
     /// Whether a token is a control token.
     pub fn is_special(&self, token: u32) -> bool {
         self.shared.table.kind(token) == Kind::Special
+    }
+
+    /// The texts of all control tokens.
+    pub(crate) fn special_texts(&self) -> impl Iterator<Item = &str> {
+        let ids = (0..self.vocabulary_size() as u32).filter(|&id| self.is_special(id));
+        ids.filter_map(|id| std::str::from_utf8(self.token_bytes(id)?).ok())
+    }
+
+    /// The chat template that the tokenizer's files hold, with the names of tokens that it may use.
+    ///
+    /// # Errors
+    /// Where it is no valid Jinja.
+    pub fn template(&self) -> Result<Option<Template>, Error> {
+        Template::from_config(&self.shared.config)
     }
 
     /// Bytes that no token spells, in order; empty for nearly every vocabulary.
