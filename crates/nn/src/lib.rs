@@ -8,7 +8,21 @@
 //!
 //! Synchronous: threads come from rayon, and there is no runtime here.
 
+mod attention;
+mod decoder;
+mod feed_forward;
+mod head;
+mod kernels;
+mod linear;
+mod norm;
+mod rope;
+
 pub mod config;
 pub mod decode;
 pub mod files;
+pub mod gemm;
+pub mod lora;
+pub mod optimizer;
 pub mod parameters;
+pub mod schedule;
+pub mod step;
