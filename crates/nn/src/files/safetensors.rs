@@ -110,7 +110,7 @@ impl Header {
                     let problem = "has no `dtype`, `shape` and `data_offsets` of the right kind";
                     return Err(damage(format!("tensor \"{name}\""), problem));
                 }
-                Entry::Tensor(claim) => tensors.push(claim.place(name, data, bytes.len())?),
+                Entry::Tensor(claim) => tensors.push(claim.place(&name, data, bytes.len())?),
             }
         }
         covering(&mut tensors, data, bytes.len())?;
@@ -145,7 +145,7 @@ fn split(bytes: &[u8]) -> Result<(Vec<u8>, usize), Damage> {
 }
 
 impl Claim {
-    fn place(self, name: String, data: usize, file: usize) -> Result<TensorInfo, Damage> {
+    fn place(self, name: &str, data: usize, file: usize) -> Result<TensorInfo, Damage> {
         let field = |part: &str| format!("tensor \"{name}\" {part}");
         let (start, end) = self.data_offsets;
         let in_file = |offset: u64| {
@@ -161,7 +161,7 @@ impl Claim {
             return Err(damage(field("data_offsets"), problem));
         }
         let tensor = TensorInfo {
-            name: name.clone(),
+            name: name.into(),
             shape: self.shape,
             stored_as: self.dtype,
             range: first..after,

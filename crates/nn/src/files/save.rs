@@ -3,15 +3,12 @@
 //! Invariant: a folder with `config.json` is whole. Every file is written under a temporary name,
 //! flushed to disk and renamed; `config.json` is the last, and the folder is flushed after it.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use half::{bf16, f16};
-use rayon::iter::{IndexedParallelIterator as _, ParallelIterator as _};
-use rayon::slice::{ParallelSlice as _, ParallelSliceMut as _};
-use safetensors::tensor::{Dtype, SafeTensorError, View};
 
 use super::folder::{INDEX_FILE, WEIGHTS_FILE};
 use super::{Error, StoreAs, config_json};
@@ -28,11 +25,12 @@ impl StoreAs {
         }
     }
 
-    const fn dtype(self) -> Dtype {
+    /// The name that safetensors gives it.
+    const fn name(self) -> &'static str {
         match self {
-            Self::F32 => Dtype::F32,
-            Self::Bf16 => Dtype::BF16,
-            Self::F16 => Dtype::F16,
+            Self::F32 => "F32",
+            Self::Bf16 => "BF16",
+            Self::F16 => "F16",
         }
     }
 
@@ -44,57 +42,25 @@ impl StoreAs {
     }
 
     /// The values in this format, little-endian.
-    fn encode(self, values: &[f32]) -> Cow<'_, [u8]> {
+    fn encode(self, values: &[f32], bytes: &mut Vec<u8>) {
+        bytes.clear();
         match self {
-            Self::F32 if cfg!(target_endian = "little") => bytemuck::cast_slice(values).into(),
-            Self::F32 => encoded(values, |value| value.to_le_bytes()),
-            Self::Bf16 => encoded(values, |value| bf16::from_f32(value).to_le_bytes()),
-            Self::F16 => encoded(values, |value| f16::from_f32(value).to_le_bytes()),
+            Self::F32 => bytes.extend(values.iter().flat_map(|value| value.to_le_bytes())),
+            Self::Bf16 => {
+                bytes.extend(values.iter().flat_map(|value| bf16::from_f32(*value).to_le_bytes()));
+            }
+            Self::F16 => {
+                bytes.extend(values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()));
+            }
         }
     }
 }
 
-/// Values that one thread encodes at a time.
-const PART_VALUES: usize = 1 << 16;
-
-fn encoded<const N: usize>(
-    values: &[f32],
-    encode: impl Fn(f32) -> [u8; N] + Sync,
-) -> Cow<'static, [u8]> {
-    let mut bytes = vec![0; values.len() * N];
-    let parts = bytes.par_chunks_mut(PART_VALUES * N).zip(values.par_chunks(PART_VALUES));
-    parts.for_each(|(bytes, values)| {
-        for (bytes, value) in bytes.chunks_exact_mut(N).zip(values) {
-            bytes.copy_from_slice(&encode(*value));
-        }
-    });
-    bytes.into()
-}
-
-/// A tensor on its way into a file; its bytes are made when they are written.
+/// A tensor on its way into a file.
 pub(super) struct Outgoing<'a> {
-    pub(super) name: String,
-    pub(super) shape: Vec<usize>,
+    pub(super) name: &'a str,
+    pub(super) shape: &'a [usize],
     pub(super) values: &'a [f32],
-    pub(super) store: StoreAs,
-}
-
-impl View for Outgoing<'_> {
-    fn dtype(&self) -> Dtype {
-        self.store.dtype()
-    }
-
-    fn shape(&self) -> &[usize] {
-        &self.shape
-    }
-
-    fn data(&self) -> Cow<'_, [u8]> {
-        self.store.encode(self.values)
-    }
-
-    fn data_len(&self) -> usize {
-        self.values.len() * self.store.bytes()
-    }
 }
 
 /// Writes a model into `folder`.
@@ -117,20 +83,18 @@ pub(super) fn save(
     };
     for (name, tensors) in names.iter().zip(&shards) {
         let outgoing = tensors.iter().map(|tensor| Outgoing {
-            name: tensor.name.clone(),
-            shape: tensor.shape.clone(),
+            name: &tensor.name,
+            shape: &tensor.shape,
             values: &parameters.values()[tensor.range.clone()],
-            store,
         });
-        write_tensors(&folder.join(name), outgoing.collect())?;
+        write_tensors(&folder.join(name), &outgoing.collect::<Vec<_>>(), store)?;
     }
     if names.len() > 1 {
-        write_file(&folder.join(INDEX_FILE), |path| index(path, &names, &shards, store))?;
+        let path = folder.join(INDEX_FILE);
+        write_file(&path, &json(&path, index(&names, &shards, store))?)?;
     }
-    write_file(&folder.join(config_json::FILE), |path| {
-        config_json::write(config, store)
-            .map_err(|source| Error::Json { path: path.into(), source })
-    })
+    let path = folder.join(config_json::FILE);
+    write_file(&path, &json(&path, config_json::write(config, store))?)
 }
 
 /// Everything that can be known before a byte is written.
@@ -189,14 +153,9 @@ fn shards(tensors: &[Tensor], store: StoreAs, shard_bytes: u64) -> Vec<&[Tensor]
 }
 
 /// The text of the index.
-fn index(
-    path: &Path,
-    names: &[String],
-    shards: &[&[Tensor]],
-    store: StoreAs,
-) -> Result<Vec<u8>, Error> {
-    let total: usize =
-        shards.iter().flat_map(|shard| shard.iter()).map(|tensor| tensor.range.len()).sum();
+fn index(names: &[String], shards: &[&[Tensor]], store: StoreAs) -> serde_json::Result<Vec<u8>> {
+    let tensors = shards.iter().flat_map(|shard| shard.iter());
+    let total: usize = tensors.map(|tensor| tensor.range.len()).sum();
     let places = names.iter().zip(shards);
     let places = places.flat_map(|(name, shard)| shard.iter().map(move |tensor| (tensor, name)));
     let map: BTreeMap<&str, &str> =
@@ -205,35 +164,85 @@ fn index(
         "metadata": { "total_parameters": total, "total_size": total * store.bytes() },
         "weight_map": map,
     });
-    let mut text = serde_json::to_vec_pretty(&index)
-        .map_err(|source| Error::Json { path: path.into(), source })?;
+    let mut text = serde_json::to_vec_pretty(&index)?;
     text.push(b'\n');
     Ok(text)
 }
 
-/// Writes a safetensors file.
-pub(super) fn write_tensors(path: &Path, tensors: Vec<Outgoing<'_>>) -> Result<(), Error> {
+/// An error of writing JSON, with the file it was for.
+pub(super) fn json<T>(path: &Path, result: serde_json::Result<T>) -> Result<T, Error> {
+    result.map_err(|source| Error::Json { path: path.into(), source })
+}
+
+/// Values that are encoded at a time.
+const PART_VALUES: usize = 1 << 16;
+
+/// Writes a safetensors file with the tensors in this order.
+pub(super) fn write_tensors(
+    path: &Path,
+    tensors: &[Outgoing<'_>],
+    store: StoreAs,
+) -> Result<(), Error> {
+    let header = json(path, header(tensors, store))?;
+    write_whole(path, |file| {
+        file.write_all(&(header.len() as u64).to_le_bytes())?;
+        file.write_all(&header)?;
+        let mut bytes = Vec::new();
+        for part in tensors.iter().flat_map(|tensor| tensor.values.chunks(PART_VALUES)) {
+            store.encode(part, &mut bytes);
+            file.write_all(&bytes)?;
+        }
+        Ok(())
+    })
+}
+
+/// The header's JSON, padded so that the data is aligned.
+fn header(tensors: &[Outgoing<'_>], store: StoreAs) -> serde_json::Result<Vec<u8>> {
     // `transformers` asks for this mark.
-    let mark = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let mut entries = serde_json::json!({ "__metadata__": { "format": "pt" } });
+    let mut start = 0;
+    for tensor in tensors {
+        let end = start + tensor.values.len() * store.bytes();
+        entries[tensor.name] = serde_json::json!({
+            "dtype": store.name(),
+            "shape": tensor.shape,
+            "data_offsets": [start, end],
+        });
+        start = end;
+    }
+    let mut header = serde_json::to_vec(&entries)?;
+    header.resize(header.len().next_multiple_of(8), b' ');
+    Ok(header)
+}
+
+/// Writes a file with `write`, under a temporary name; flushes and renames it. What failed is
+/// removed.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<(), Error> {
     let partial = partial(path);
-    let named = tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor));
-    let written = safetensors::serialize_to_file(named, Some(mark), &partial);
-    let written = written.map_err(|error| match error {
-        SafeTensorError::IoError(source) => Error::io("write", &partial)(source),
-        other => Error::io("write", &partial)(std::io::Error::other(other)),
+    let written = File::create(&partial).and_then(|mut file| {
+        write(&mut file)?;
+        file.sync_all()
     });
-    put_in_place(written, &partial, path)
+    let placed = written.map_err(Error::io("write", &partial)).and_then(|()| {
+        std::fs::rename(&partial, path).map_err(Error::io("create", path))?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = folder.unwrap_or_else(|| Path::new("."));
+        let flushed = File::open(folder).and_then(|folder| folder.sync_all());
+        flushed.map_err(Error::io("flush", folder))
+    });
+    if placed.is_err() {
+        // The first error is the one to tell; a leftover is hidden and never read.
+        let _ = std::fs::remove_file(&partial);
+    }
+    placed
 }
 
 /// Writes a small file.
-pub(super) fn write_file(
-    path: &Path,
-    content: impl FnOnce(&Path) -> Result<Vec<u8>, Error>,
-) -> Result<(), Error> {
-    let content = content(path)?;
-    let partial = partial(path);
-    let written = std::fs::write(&partial, content).map_err(Error::io("write", &partial));
-    put_in_place(written, &partial, path)
+pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+    write_whole(path, |file| file.write_all(content))
 }
 
 fn partial(path: &Path) -> PathBuf {
@@ -241,22 +250,4 @@ fn partial(path: &Path) -> PathBuf {
     name.push(path.file_name().unwrap_or_default());
     name.push(format!(".partial-{}", std::process::id()));
     path.with_file_name(name)
-}
-
-/// Flushes and renames what was written; what failed is removed.
-fn put_in_place(written: Result<(), Error>, partial: &Path, path: &Path) -> Result<(), Error> {
-    let placed = written.and_then(|()| {
-        let file = File::open(partial).map_err(Error::io("open", partial))?;
-        file.sync_all().map_err(Error::io("flush", partial))?;
-        std::fs::rename(partial, path).map_err(Error::io("create", path))?;
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
-        let flushed = File::open(folder).and_then(|folder| folder.sync_all());
-        flushed.map_err(Error::io("flush", folder))
-    });
-    if placed.is_err() {
-        // The first error is the one to tell; a leftover is hidden and never read.
-        let _ = std::fs::remove_file(partial);
-    }
-    placed
 }

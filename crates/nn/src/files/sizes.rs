@@ -6,8 +6,11 @@ use crate::config::{ModelConfig, Rope, RopeScaling};
 /// A field, as `config.json` spells it, and what is wrong with it.
 pub(super) type Problem = (&'static str, String);
 
+/// A field, its largest value, and where it stands.
+type Limit = (&'static str, usize, fn(&ModelConfig) -> usize);
+
 /// Largest values; far beyond every known model, and their products fit 64 bits.
-const LARGEST: [(&str, usize, fn(&ModelConfig) -> usize); 8] = [
+const LARGEST: [Limit; 8] = [
     ("vocab_size", 1 << 24, |config| config.vocabulary_size),
     ("hidden_size", 1 << 20, |config| config.hidden_size),
     ("num_hidden_layers", 1 << 12, |config| config.layers),

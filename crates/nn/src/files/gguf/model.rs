@@ -25,8 +25,8 @@ pub(in crate::files) fn load(gguf: &Gguf, progress: Progress<'_>) -> Result<Load
             continue;
         }
         // A name that is unknown here stays as it is, and is refused as no part of the model.
-        let known = names.get(&tensor.name);
-        let (name, rows) = known.cloned().unwrap_or((tensor.name.clone(), RowOrder::Same));
+        let known = names.get(&tensor.name).cloned();
+        let (name, rows) = known.unwrap_or_else(|| (tensor.name.clone(), RowOrder::Same));
         if stored.insert(name, gguf.stored(tensor, rows)).is_some() {
             return Err(Error::Header {
                 path: gguf.path().into(),
