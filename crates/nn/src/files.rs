@@ -9,6 +9,7 @@
 //! Weights are read through a memory map. Limit: a file that another process shortens while it is
 //! read ends this process with a bus error; replace files of models by renaming, as [`save`] does.
 
+pub mod adapters;
 mod config_json;
 mod error;
 mod folder;

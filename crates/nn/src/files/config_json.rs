@@ -43,25 +43,25 @@ pub(super) fn read(folder: &Path) -> Result<ModelConfig, Error> {
 }
 
 /// The object of a JSON file, with the file's name for messages.
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     path: &'a Path,
     object: Map<String, Value>,
 }
 
 impl<'a> Fields<'a> {
-    fn open(path: &'a Path) -> Result<Self, Error> {
+    pub(super) fn open(path: &'a Path) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
         let object = serde_json::from_slice(&bytes)
             .map_err(|source| Error::Json { path: path.into(), source })?;
         Ok(Self { path, object })
     }
 
-    fn wrong(&self, field: impl Into<String>, problem: impl Into<String>) -> Error {
+    pub(super) fn wrong(&self, field: impl Into<String>, problem: impl Into<String>) -> Error {
         Error::Field { path: self.path.into(), field: field.into(), problem: problem.into() }
     }
 
     /// A field that is there and not null.
-    fn get(&self, field: &str) -> Option<&Value> {
+    pub(super) fn get(&self, field: &str) -> Option<&Value> {
         self.object.get(field).filter(|value| !value.is_null())
     }
 
@@ -81,11 +81,11 @@ impl<'a> Fields<'a> {
         self.typed(field, "a whole number", read)
     }
 
-    fn required_size(&self, field: &str) -> Result<usize, Error> {
+    pub(super) fn required_size(&self, field: &str) -> Result<usize, Error> {
         self.size(field)?.ok_or_else(|| self.wrong(field, "is missing"))
     }
 
-    fn number(&self, field: &str) -> Result<Option<f64>, Error> {
+    pub(super) fn number(&self, field: &str) -> Result<Option<f64>, Error> {
         self.typed(field, "a number", Value::as_f64)
     }
 
@@ -93,7 +93,7 @@ impl<'a> Fields<'a> {
         Ok(self.typed(field, "true or false", Value::as_bool)?.unwrap_or(false))
     }
 
-    fn text(&self, field: &str) -> Result<Option<&str>, Error> {
+    pub(super) fn text(&self, field: &str) -> Result<Option<&str>, Error> {
         let Some(value) = self.get(field) else { return Ok(None) };
         let problem = || format!("is {value}, expected a text");
         value.as_str().map(Some).ok_or_else(|| self.wrong(field, problem()))
