@@ -22,6 +22,7 @@ mod llama3_json;
 mod object;
 mod output;
 mod python_literal;
+mod python_number;
 mod pythonic;
 mod tag;
 
@@ -35,8 +36,8 @@ pub use failure::{CallFailure, FailureKind};
 pub use fenced_code::CodeTool;
 use output::Output;
 
-/// The longest call that is read. A program that the code environment accepts fits with room.
-pub const MAX_CALL_BYTES: usize = 16 << 20;
+/// The longest call that is read: a quarter of a million tokens, more than models write at once.
+pub const MAX_CALL_BYTES: usize = 1 << 20;
 
 /// How deep objects and lists may be nested, the call's own object included. Deeper ones would
 /// exhaust the stack of programs that walk them.

@@ -281,6 +281,6 @@ impl Fence {
     }
 }
 
-fn unclosed(fence: usize) -> Fault {
-    Fault::unclosed(format_args!("a line of `{}` closes the code", "`".repeat(fence)))
+fn unclosed(ticks: usize) -> Fault {
+    Fault::unclosed(format_args!("a line of {ticks} backticks closes the code"))
 }

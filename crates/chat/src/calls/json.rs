@@ -308,12 +308,12 @@ fn number(text: &str) -> Result<Value, Fault> {
 /// An integer in decimal, where 64 bits hold it.
 pub(super) fn integer(text: &str) -> Result<Value, Fault> {
     let signed = text.parse::<i64>().map(Value::from);
-    signed.or_else(|_| text.parse::<u64>().map(Value::from)).map_err(|_| {
-        Fault::new(
-            FailureKind::NumberRange,
-            "an integer beyond 64 bits would lose digits; write it as a string",
-        )
-    })
+    signed.or_else(|_| text.parse::<u64>().map(Value::from)).map_err(|_| beyond_64_bits())
+}
+
+pub(super) fn beyond_64_bits() -> Fault {
+    let message = "an integer beyond 64 bits would lose digits; write it as a string";
+    Fault::new(FailureKind::NumberRange, message)
 }
 
 /// A float, where f64 reaches it.

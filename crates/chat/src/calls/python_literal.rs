@@ -7,9 +7,8 @@
 
 use serde_json::{Map, Value};
 
-use super::MAX_DEPTH;
 use super::failure::{FailureKind, Fault, shown};
-use super::json::{float, integer};
+use super::{MAX_DEPTH, python_number};
 
 /// A fault, and the byte of the text at which it was noticed.
 #[derive(Debug)]
@@ -207,33 +206,12 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self) -> Result<Value, FaultAt> {
-        let start = self.at;
+        let at = self.at;
         let negative = self.eat("-");
         if !negative {
             self.eat("+");
         }
-        let body = self.number_body();
-        let at = |fault| FaultAt { fault, at: start };
-        let malformed = || Fault::new(FailureKind::Syntax, "malformed number");
-        if body.ends_with(['j', 'J']) {
-            return Err(at(Fault::new(
-                FailureKind::NotALiteral,
-                "a complex number has no JSON value",
-            )));
-        }
-        let digits = plain_digits(body).ok_or_else(|| at(malformed()))?;
-        let sign = if negative { "-" } else { "" };
-        let signed = |text: &str| format!("{sign}{text}");
-        match digits {
-            Digits::Whole(text) => integer(&signed(&text)),
-            Digits::Radix(text, radix) => match u64::from_str_radix(&text, radix) {
-                Ok(value) => integer(&signed(&value.to_string())),
-                // Digits were checked: what fails is the range, which `integer` explains.
-                Err(_) => integer("99999999999999999999"),
-            },
-            Digits::Fraction(text) => float(&signed(&text)),
-        }
-        .map_err(at)
+        python_number::value(self.number_body(), negative).map_err(|fault| FaultAt { fault, at })
     }
 
     /// The characters of a number, without deciding what they mean.
@@ -384,61 +362,4 @@ pub(super) fn insert(map: &mut Map<String, Value>, key: String, value: Value) ->
 
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\u{c}')
-}
-
-/// What a number's characters say, underscores removed.
-enum Digits {
-    Whole(String),
-    Radix(String, u32),
-    Fraction(String),
-}
-
-/// `None` where they are no number of Python.
-fn plain_digits(body: &str) -> Option<Digits> {
-    let radix = body.get(..2).and_then(|prefix| match prefix {
-        "0x" | "0X" => Some(16),
-        "0o" | "0O" => Some(8),
-        "0b" | "0B" => Some(2),
-        _ => None,
-    });
-    if let Some(radix) = radix {
-        // `0x_1F` is a number, `0x1F_` is not.
-        let digits = body[2..].strip_prefix('_').unwrap_or(&body[2..]);
-        return grouped(digits, radix).map(|digits| Digits::Radix(digits, radix));
-    }
-    let (mantissa, exponent) = match body.split_once(['e', 'E']) {
-        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
-        None => (body, None),
-    };
-    let (whole, fraction) = match mantissa.split_once('.') {
-        Some((whole, fraction)) => (whole, Some(fraction)),
-        None => (mantissa, None),
-    };
-    let part = |part: &str| if part.is_empty() { Some("0".to_owned()) } else { grouped(part, 10) };
-    if whole.is_empty() && fraction.is_none_or(str::is_empty) {
-        return None;
-    }
-    let whole = part(whole)?;
-    if fraction.is_none() && exponent.is_none() {
-        let zeros_lead = whole.len() > 1 && whole.starts_with('0');
-        let is_zero = whole.bytes().all(|digit| digit == b'0');
-        return (!zeros_lead || is_zero).then_some(Digits::Whole(whole));
-    }
-    let fraction = part(fraction.unwrap_or(""))?;
-    let exponent = match exponent {
-        None => "0".to_owned(),
-        Some(exponent) => {
-            let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
-            let sign = if exponent.starts_with('-') { "-" } else { "" };
-            format!("{sign}{}", grouped(digits, 10)?)
-        }
-    };
-    Some(Digits::Fraction(format!("{whole}.{fraction}e{exponent}")))
-}
-
-/// Digits with single underscores between them; never empty.
-fn grouped(text: &str, radix: u32) -> Option<String> {
-    let is_valid =
-        text.split('_').all(|group| !group.is_empty() && group.chars().all(|c| c.is_digit(radix)));
-    is_valid.then(|| text.replace('_', ""))
 }

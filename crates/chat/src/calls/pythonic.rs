@@ -239,8 +239,13 @@ fn argument(
     let name = reader.name();
     reader.blanks();
     if name.is_empty() || !reader.eat("=") {
-        if reader.peek().is_none() {
-            return Err(reader.expected("the call is closed by `)`"));
+        let begins_none = |c: char| matches!(c, ',' | '=' | ':' | ';' | ']' | '}');
+        match reader.peek() {
+            None => return Err(reader.expected("the call is closed by `)`")),
+            Some(c) if name.is_empty() && begins_none(c) => {
+                return Err(reader.expected("an argument or `)`"));
+            }
+            Some(_) => {}
         }
         let message = "arguments have names, as in `f(a=1)`";
         return Err(placed(Fault::new(FailureKind::PositionalArgument, message)));
