@@ -50,7 +50,7 @@ impl Rotation {
 }
 
 /// Radians a position, for each pair of a head.
-fn frequencies(rope: Rope, head_size: usize) -> Vec<f64> {
+pub(crate) fn frequencies(rope: Rope, head_size: usize) -> Vec<f64> {
     let frequency = |pair: usize| rope.theta.powf(-((2 * pair) as f64) / head_size as f64);
     (0..head_size / 2).map(|pair| scaled(rope.scaling, frequency(pair))).collect()
 }
