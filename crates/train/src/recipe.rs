@@ -76,9 +76,9 @@ pub struct ModelOptions {
     /// Folder with `tokenizer.json`, or a GGUF file. Needed with `shape`, otherwise the model's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<PathBuf>,
-    /// How messages become text, such as `qwen2.5`; found out from the chat template where absent.
+    /// How messages become text; the chat template beside the tokenizer where absent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub family: Option<String>,
+    pub template: Option<BuiltInTemplate>,
 }
 
 /// Shapes of new models.
@@ -89,6 +89,16 @@ pub enum Shape {
     Tiny,
     /// As SmolLM2-135M.
     Smol,
+}
+
+/// Chat templates that come with rocstar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BuiltInTemplate {
+    /// ChatML, with tools as Qwen2.5 has them.
+    ChatMl,
+    /// A problem to reason on with a Python tool, as rStar2-Agent poses it.
+    RStar2,
 }
 
 /// When the state is saved, and what is kept.

@@ -20,6 +20,10 @@ impl Recipe {
             let Stage::Sft(stage) = stage;
             problems.prefix = format!("stage.{index}.");
             stage.validate(&mut problems);
+            problems.unless(
+                stage.lora.is_none() || self.stage.len() == 1,
+                "`lora` is only for a recipe of one stage: adapters need weights that stay",
+            );
         }
         problems.all
     }

@@ -1,0 +1,114 @@
+//! What a run tells while it works, to whoever shows it, and how it is asked to stop.
+//!
+//! Invariant: what is told is what is written down; an observer can't change a run except by
+//! stopping it.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use crate::plan::StagePlan;
+
+/// Hears what happens. Is called between steps, on the thread that trains.
+pub trait Observer: Send {
+    /// Something happened.
+    fn event(&mut self, event: &Event);
+
+    /// Whether the run should save its state and stop; asked after each step.
+    fn wants_stop(&self) -> bool;
+}
+
+/// What happens in a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The run goes on from a checkpoint.
+    Resumed {
+        /// Steps done.
+        step: u64,
+    },
+    /// A stage begins, or goes on.
+    Stage(StagePlan),
+    /// The evaluation begins.
+    Evaluating {
+        /// Sequences.
+        sequences: usize,
+    },
+    /// A step was done.
+    Step(StepMetrics),
+    /// An evaluation was done.
+    Evaluation(EvaluationMetrics),
+    /// A checkpoint was saved.
+    Checkpoint {
+        /// Steps done.
+        step: u64,
+        /// Its folder.
+        path: PathBuf,
+        /// What it took.
+        seconds: f64,
+    },
+}
+
+/// A step, as a line of `metrics.jsonl` holds it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepMetrics {
+    /// Steps done in the whole run, this one counted.
+    pub step: u64,
+    /// The stage, from 0.
+    pub stage: usize,
+    /// Pass over the data, from 0.
+    pub epoch: u64,
+    /// Mean loss over the tokens to learn, in nats.
+    pub loss: f64,
+    /// The step's learning rate.
+    pub learning_rate: f64,
+    /// Length of the gradient before it was clipped.
+    pub gradient_norm: f64,
+    /// Sequences.
+    pub sequences: usize,
+    /// Tokens.
+    pub tokens: u64,
+    /// Of these, tokens to learn.
+    pub learnt_tokens: u64,
+    /// Times the model was gone through.
+    pub micro_batches: usize,
+    /// What the step took.
+    pub seconds: f64,
+    /// Tokens over seconds.
+    pub tokens_per_s: f64,
+}
+
+/// An evaluation, as a line of `metrics.jsonl` holds it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EvaluationMetrics {
+    /// Steps done in the whole run.
+    pub step: u64,
+    /// The stage, from 0.
+    pub stage: usize,
+    /// Mean loss over the tokens to learn, in nats.
+    pub loss: f64,
+    /// Sequences.
+    pub sequences: usize,
+    /// Tokens that count.
+    pub learnt_tokens: u64,
+    /// What it took.
+    pub seconds: f64,
+}
+
+/// A line of `metrics.jsonl`.
+#[derive(Debug, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum MetricsLine<'a> {
+    Step(&'a StepMetrics),
+    Evaluation(&'a EvaluationMetrics),
+}
+
+/// How a run came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Every stage is done.
+    Finished,
+    /// It was asked to stop, saved its state and can go on.
+    Stopped,
+}

@@ -1,0 +1,237 @@
+//! A run: its stages one after the other, what is written down of them, and going on after a stop.
+//!
+//! Invariant: `metrics.jsonl` and the checkpoints of a run that was stopped, or killed at any moment,
+//! and went on are those of a run that was not, byte for byte but for times. What a checkpoint needs
+//! for that is its step and its place in the metrics; all else follows from recipe and data.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rocstar_nn::step::Model;
+use serde_json::{Value, json};
+
+use crate::checkpoint::{self, Checkpoint, State};
+use crate::error::{Error, on_file};
+use crate::learner::Learner;
+use crate::observer::{EvaluationMetrics, Event, MetricsLine, Observer, Outcome, StepMetrics};
+use crate::prepare::{Outline, Prepared};
+use crate::recipe::{CheckpointOptions, Recipe};
+use crate::run_directory::RunDirectory;
+use crate::sft;
+
+/// Where a run begins or goes on.
+#[derive(Debug)]
+pub struct Start {
+    directory: RunDirectory,
+    checkpoint: Option<Checkpoint>,
+    is_new: bool,
+}
+
+impl Start {
+    /// A new run.
+    ///
+    /// # Errors
+    /// There is a run of this name, or its directory can't be written.
+    pub fn new(recipe: &Recipe) -> Result<Self, Error> {
+        Ok(Self { directory: RunDirectory::create(recipe)?, checkpoint: None, is_new: true })
+    }
+
+    /// A run that goes on from its checkpoint of `step`, or its last one; from its beginning where
+    /// it has none. `recipe` gets the run's number of threads where it leaves that open.
+    ///
+    /// # Errors
+    /// There is no such run or checkpoint, another process works on the run, its recipe is another
+    /// one, or the checkpoint is damaged.
+    pub fn resume(recipe: &mut Recipe, step: Option<u64>) -> Result<Self, Error> {
+        let directory = RunDirectory::open(&recipe.run.folder.join(&recipe.run.name))?;
+        let saved = directory.recipe()?;
+        if recipe.threads == 0 {
+            recipe.threads = saved.threads;
+        }
+        let mut differences = saved.differences(recipe)?;
+        // Where a run lies and what is kept of it changes no number.
+        differences.retain(|difference| {
+            !difference.key.starts_with("run.") && !difference.key.starts_with("checkpoint.")
+        });
+        if !differences.is_empty() {
+            let path = directory.path().to_owned();
+            return Err(Error::RecipeChanged { path, differences });
+        }
+        let mut all = checkpoint::list(&directory.checkpoints())?;
+        let checkpoint = match step {
+            None => all.pop(),
+            Some(0) => None,
+            Some(step) => {
+                let found = all.into_iter().find(|checkpoint| checkpoint.state.step == step);
+                Some(found.ok_or_else(|| Error::NoCheckpoint {
+                    path: directory.path().to_owned(),
+                    step: Some(step),
+                })?)
+            }
+        };
+        if let Some(checkpoint) = &checkpoint {
+            checkpoint.verify()?;
+        }
+        Ok(Self { directory, checkpoint, is_new: false })
+    }
+
+    /// The checkpoint that the run goes on from.
+    pub const fn checkpoint(&self) -> Option<&Checkpoint> {
+        self.checkpoint.as_ref()
+    }
+
+    /// The run's directory.
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+/// Runs every stage that is not done yet.
+///
+/// `load` gives the model that the run begins with, or that of the checkpoint that it goes on from;
+/// `environment` is written down. The threads are those of the rayon pool of the caller.
+///
+/// # Errors
+/// Data, model or checkpoint don't fit together, something can't be read or written, or the
+/// arithmetic broke down. Checkpoints that were saved stay good.
+pub fn run(
+    prepared: &Prepared,
+    start: Start,
+    load: impl FnOnce() -> Result<Model, Error>,
+    environment: &Value,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Error> {
+    let Start { mut directory, checkpoint, is_new } = start;
+    let step = checkpoint.as_ref().map_or(0, |checkpoint| checkpoint.state.step);
+    if let Some(checkpoint) = &checkpoint {
+        check_data(prepared, checkpoint)?;
+    }
+    let folder = directory.checkpoints();
+    checkpoint::remove_partial(&folder)?;
+    checkpoint::remove_after(&folder, step)?;
+    directory.cut_metrics(checkpoint.as_ref().map_or(0, |one| one.state.metrics_bytes))?;
+    if is_new {
+        directory.write_environment(environment)?;
+    }
+    directory.event(if is_new { "started" } else { "resumed" }, json!({ "step": step }))?;
+    if !is_new {
+        observer.event(&Event::Resumed { step });
+    }
+    let state = checkpoint.as_ref().map_or_else(State::default, |one| one.state.clone());
+    let first = state.stage + usize::from(state.stage_done);
+    let mut log = RunLog { directory, state, options: prepared.recipe.checkpoint.clone() };
+    let mut checkpoint = checkpoint.filter(|checkpoint| !checkpoint.state.stage_done);
+    if first == prepared.stages.len() {
+        return Ok(Outcome::Finished);
+    }
+    let mut model = load()?;
+    for index in first..prepared.stages.len() {
+        let went = sft::train(prepared, index, model, checkpoint.take(), &mut log, observer);
+        let (outcome, trained) = match went {
+            Ok(went) => went,
+            Err(error) => {
+                // The log may be what can't be written; the error itself says so.
+                let _ = log.directory.event("failed", json!({ "error": error.to_string() }));
+                return Err(error);
+            }
+        };
+        if outcome == Outcome::Stopped {
+            log.directory.event("stopped", json!({ "step": log.state.step }))?;
+            return Ok(outcome);
+        }
+        model = trained;
+    }
+    log.directory.event("finished", json!({ "step": log.state.step }))?;
+    Ok(Outcome::Finished)
+}
+
+fn check_data(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<(), Error> {
+    let State { stage, stage_step, data_sha256, .. } = &checkpoint.state;
+    let changed = |what: &str| Err(Error::DataChanged { stage: *stage, what: what.to_owned() });
+    match prepared.stages.get(*stage) {
+        None => changed("the recipe has no such stage"),
+        Some(found) if found.fingerprint != *data_sha256 => {
+            changed("its sequences, as the tokenizer and the template give them, are others")
+        }
+        Some(found) if (found.steps.len() as u64) < *stage_step => {
+            changed("it has fewer steps than are done")
+        }
+        Some(_) => Ok(()),
+    }
+}
+
+/// What is written down while a stage runs: metrics, events, checkpoints.
+#[derive(Debug)]
+pub(crate) struct RunLog {
+    directory: RunDirectory,
+    options: CheckpointOptions,
+    /// Where the run is.
+    pub(crate) state: State,
+}
+
+impl RunLog {
+    /// Writes a step down, and tells it.
+    pub(crate) fn step(
+        &mut self,
+        metrics: StepMetrics,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        self.directory.metric(&MetricsLine::Step(&metrics))?;
+        observer.event(&Event::Step(metrics));
+        Ok(())
+    }
+
+    /// Writes an evaluation down, and tells it.
+    pub(crate) fn evaluation(
+        &mut self,
+        metrics: EvaluationMetrics,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        self.directory.metric(&MetricsLine::Evaluation(&metrics))?;
+        observer.event(&Event::Evaluation(metrics));
+        Ok(())
+    }
+
+    /// Whether a checkpoint is due at this step, for the recipe's rhythm.
+    pub(crate) fn checkpoint_is_due(&self) -> bool {
+        let every = self.options.every_steps;
+        every > 0 && self.state.step.is_multiple_of(every)
+    }
+
+    /// Whether `loss` is lower than at every checkpoint that is there, so that this step is worth
+    /// keeping.
+    pub(crate) fn is_best(&self, loss: f64) -> Result<bool, Error> {
+        let all = checkpoint::list(&self.directory.checkpoints())?;
+        let best = checkpoint::best(&all).and_then(|index| all[index].state.evaluation_loss);
+        Ok(self.options.keep_best && best.is_none_or(|best| loss < best))
+    }
+
+    /// Saves a checkpoint of where the run is, and tells it.
+    pub(crate) fn save(
+        &mut self,
+        learner: &Learner,
+        outline: &Outline,
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let begun = Instant::now();
+        self.state.metrics_bytes = self.directory.sync_metrics()?;
+        let folder = self.directory.checkpoints();
+        let path = checkpoint::save(&folder, &self.state, &self.options, |folder| {
+            learner.save(folder, outline.name.as_deref())?;
+            outline.tokenizer.save(folder)?;
+            let template = folder.join("chat_template.jinja");
+            let source = outline.family.template().source();
+            fs::write(&template, source).map_err(on_file("write", &template))
+        })?;
+        self.directory.event("checkpoint", json!({ "step": self.state.step }))?;
+        let seconds = begun.elapsed().as_secs_f64();
+        observer.event(&Event::Checkpoint { step: self.state.step, path, seconds });
+        Ok(())
+    }
+}
+
+/// The directory that the recipe's run has.
+pub fn directory_of(recipe: &Recipe) -> PathBuf {
+    recipe.run.folder.join(&recipe.run.name)
+}

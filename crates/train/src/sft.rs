@@ -1,0 +1,171 @@
+//! Supervised fine-tuning, from top to bottom: steps over packed conversations, the loss on the
+//! assistant's tokens, evaluations and checkpoints in between.
+//!
+//! Invariant: a step's loss is the mean over all its tokens to learn, however it is split into
+//! micro-batches; a step whose loss or gradient is no finite number is not applied.
+
+use std::time::Instant;
+
+use rocstar_nn::schedule::{Decay, Schedule};
+use rocstar_nn::step::Model;
+
+use crate::checkpoint::Checkpoint;
+use crate::error::Error;
+use crate::examples::{Example, Examples};
+use crate::learner::Learner;
+use crate::observer::{EvaluationMetrics, Event, Observer, Outcome, StepMetrics};
+use crate::packing::{Batch, StepPlan, micro_batches};
+use crate::prepare::{Prepared, PreparedStage};
+use crate::recipe::{OptimizerOptions, ScheduleKind};
+use crate::run::RunLog;
+
+/// Trains `model` through the stage `index`, from its beginning or from `checkpoint`, whose weights
+/// `model` then has.
+pub(crate) fn train(
+    prepared: &Prepared,
+    index: usize,
+    model: Model,
+    checkpoint: Option<Checkpoint>,
+    log: &mut RunLog,
+    observer: &mut dyn Observer,
+) -> Result<(Outcome, Model), Error> {
+    let stage = &prepared.stages[index];
+    let mut learner = Learner::new(model, &stage.options, prepared.recipe.seed)?;
+    let base_sha256 = learner.base_fingerprint();
+    match checkpoint {
+        Some(checkpoint) => {
+            if checkpoint.state.base_sha256 != base_sha256 {
+                return Err(Error::BaseChanged { path: checkpoint.path });
+            }
+            learner.restore(&checkpoint)?;
+        }
+        None => log.state.begin_stage(index, &stage.fingerprint, base_sha256),
+    }
+    let mut plan = stage.plan.clone();
+    plan.done_steps = log.state.stage_step;
+    observer.event(&Event::Stage(plan));
+    if log.state.stage_step == 0 {
+        evaluate(stage, &mut learner, log, observer)?;
+    }
+    let rates = schedule(&stage.options.optimizer, stage.steps.len() as u64);
+    for step in &stage.steps[log.state.stage_step as usize..] {
+        let factor = rates.factor(log.state.stage_step);
+        let rate = stage.options.optimizer.learning_rate * factor;
+        take_step(stage, step, rate, &mut learner, log, observer)?;
+        let is_last = log.state.stage_step == stage.steps.len() as u64;
+        let every = stage.options.evaluation.every_steps;
+        log.state.evaluation_loss = None;
+        let mut is_best = false;
+        let evaluates = is_last || (every > 0 && log.state.stage_step.is_multiple_of(every));
+        if evaluates && let Some(loss) = evaluate(stage, &mut learner, log, observer)? {
+            is_best = log.is_best(loss)?;
+            log.state.evaluation_loss = Some(loss);
+        }
+        log.state.stage_done = is_last;
+        let stops = !is_last && observer.wants_stop();
+        if is_last || is_best || stops || log.checkpoint_is_due() {
+            log.save(&learner, &prepared.outline, observer)?;
+        }
+        if stops {
+            return Ok((Outcome::Stopped, learner.into_model()));
+        }
+    }
+    Ok((Outcome::Finished, learner.into_model()))
+}
+
+/// One step of the optimiser: micro-batches, gradient, weights, metrics.
+fn take_step(
+    stage: &PreparedStage,
+    step: &StepPlan,
+    learning_rate: f64,
+    learner: &mut Learner,
+    log: &mut RunLog,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    let examples = stage.examples.all();
+    let of_step = || step.sequences.iter().map(|index| &examples[*index]);
+    let learnt_tokens = of_step().map(|one| one.learnt_tokens() as u64).sum::<u64>();
+    let tokens = of_step().map(|one| one.tokens.len() as u64).sum::<u64>();
+    let batches = batches(stage, examples, &step.sequences);
+    let micro_batches = batches.len();
+    let mut loss = 0.0;
+    for batch in batches {
+        loss += learner.accumulate(&batch, learnt_tokens as f64)?;
+    }
+    let gradient_norm = learner.gradient_norm();
+    let number = log.state.step + 1;
+    for (what, value) in [("the loss", loss), ("the norm of the gradient", gradient_norm)] {
+        if !value.is_finite() {
+            return Err(Error::NotFinite { step: number, what, value });
+        }
+    }
+    learner.apply(learning_rate, gradient_norm);
+    log.state.step = number;
+    log.state.stage_step += 1;
+    log.state.epoch = step.epoch;
+    log.state.tokens += tokens;
+    let seconds = begun.elapsed().as_secs_f64();
+    let metrics = StepMetrics {
+        step: number,
+        stage: log.state.stage,
+        epoch: step.epoch,
+        loss,
+        learning_rate,
+        gradient_norm,
+        sequences: step.sequences.len(),
+        tokens,
+        learnt_tokens,
+        micro_batches,
+        seconds,
+        tokens_per_s: tokens as f64 / seconds,
+    };
+    log.step(metrics, observer)
+}
+
+/// The mean loss over all sequences that are measured and not learnt, where there are some.
+fn evaluate(
+    stage: &PreparedStage,
+    learner: &mut Learner,
+    log: &mut RunLog,
+    observer: &mut dyn Observer,
+) -> Result<Option<f64>, Error> {
+    let Some(examples) = stage.evaluation.as_ref().map(Examples::all) else { return Ok(None) };
+    let begun = Instant::now();
+    observer.event(&Event::Evaluating { sequences: examples.len() });
+    let all: Vec<usize> = (0..examples.len()).collect();
+    let mut sum = 0.0;
+    for batch in batches(stage, examples, &all) {
+        sum += learner.loss_sum(&batch)?;
+    }
+    let learnt_tokens = examples.iter().map(|one| one.learnt_tokens() as u64).sum();
+    let loss = sum / learnt_tokens as f64;
+    if !loss.is_finite() {
+        let what = "the evaluation loss";
+        return Err(Error::NotFinite { step: log.state.step, what, value: loss });
+    }
+    let metrics = EvaluationMetrics {
+        step: log.state.step,
+        stage: log.state.stage,
+        loss,
+        sequences: examples.len(),
+        learnt_tokens,
+        seconds: begun.elapsed().as_secs_f64(),
+    };
+    log.evaluation(metrics, observer)?;
+    Ok(Some(loss))
+}
+
+fn batches(stage: &PreparedStage, examples: &[Example], sequences: &[usize]) -> Vec<Batch> {
+    let lengths: Vec<usize> = examples.iter().map(|example| example.tokens.len()).collect();
+    let groups = micro_batches(&lengths, sequences, stage.options.tokens_per_micro_batch);
+    groups.iter().map(|group| Batch::new(examples, group)).collect()
+}
+
+fn schedule(options: &OptimizerOptions, total_steps: u64) -> Schedule {
+    let decay = match options.schedule {
+        ScheduleKind::Constant => Decay::Constant,
+        ScheduleKind::Cosine => Decay::Cosine { total_steps, floor: options.final_share },
+    };
+    Schedule { warmup_steps: options.warm_up_steps, decay }
+}
