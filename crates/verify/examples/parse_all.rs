@@ -1,22 +1,29 @@
+//! Runs labelled pairs: lines of {gold, answer, equal, precision?, strict?, allow_set_relation_comp?}.
+use rocstar_verify::*;
 use std::io::BufRead;
 fn main() {
-    let mut bad = 0;
-    let mut n = 0;
+    let (mut n, mut bad) = (0, 0);
     for line in std::io::stdin().lock().lines() {
-        let l = line.unwrap();
-        let t: String = serde_json::from_str(&l).unwrap();
+        let v: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let mut o = Options::default();
+        if let Some(p) = v["precision"].as_u64() {
+            o.precision = p as u32;
+        }
+        if let Some(p) = v["strict"].as_bool() {
+            o.strict = p;
+        }
+        if let Some(p) = v["allow_set_relation_comp"].as_bool() {
+            o.allow_set_relation_comp = p;
+        }
+        let r = verify(v["gold"].as_str().unwrap(), v["answer"].as_str().unwrap(), &o);
         n += 1;
-        match rocstar_verify::parse(&t) {
-            Ok(p) => {
-                if std::env::var("SHOW").is_ok() {
-                    println!("{t}  =>  {:?}", p.answer)
-                }
-            }
-            Err(e) => {
-                bad += 1;
-                println!("BAD {t}  @{} {}", e.position, e.message)
-            }
+        if (r.verdict == Verdict::Right) != v["equal"].as_bool().unwrap() {
+            bad += 1;
+            println!(
+                "{} [{}] {:?} {:?}\n   gold {:?}\n   answer {:?}",
+                v["kind"], v["equal"], r.verdict, r.difference, r.gold, r.answer
+            );
         }
     }
-    println!("{bad} of {n}");
+    println!("{bad} of {n} differ");
 }

@@ -71,9 +71,17 @@ pub(crate) fn candidates(text: &str, extraction: Extraction) -> Vec<Candidate<'_
 
 fn lenient(text: &str) -> Vec<Candidate<'_>> {
     let mut found = Vec::new();
-    if let Some(boxed) = joined_boxes(text) {
-        // A box is the author's own mark: whatever is in it is the answer.
-        return vec![Candidate { rule: ExtractionRule::Boxed, text: boxed }];
+    let phrase = after_phrase(text);
+    if let Some((boxed, end)) = joined_boxes(text) {
+        // A box is the author's own mark, unless the answer is announced after it.
+        if let Some((at, rest)) = phrase
+            && at > end
+        {
+            found.push(candidate(ExtractionRule::Phrase, rest));
+            pieces(rest, ExtractionRule::Phrase, &mut found);
+        }
+        found.push(Candidate { rule: ExtractionRule::Boxed, text: boxed });
+        return found;
     }
     if let Some(inside) = last_tag(text) {
         found.push(candidate(ExtractionRule::Tag, inside));
@@ -83,7 +91,7 @@ fn lenient(text: &str) -> Vec<Candidate<'_>> {
     if text.len() <= MAX_WHOLE_BYTES {
         found.push(candidate(ExtractionRule::Whole, text));
     }
-    if let Some(rest) = after_phrase(text) {
+    if let Some((_, rest)) = phrase {
         found.push(candidate(ExtractionRule::Phrase, rest));
         pieces(rest, ExtractionRule::Phrase, &mut found);
     }
@@ -91,17 +99,42 @@ fn lenient(text: &str) -> Vec<Candidate<'_>> {
     found
 }
 
-/// The last formula, what follows the last "is" or "=", the last number.
-fn pieces<'t>(text: &'t str, formula: ExtractionRule, found: &mut Vec<Candidate<'t>>) {
-    found.extend(formulas(text).into_iter().rev().take(3).map(|it| candidate(formula, it)));
+/// Formulas, what follows the last "is" or "=", the last number. In a whole text the later comes
+/// first; after a phrase the earlier does, since the answer follows its announcement.
+fn pieces<'t>(text: &'t str, rule: ExtractionRule, found: &mut Vec<Candidate<'t>>) {
+    let place = |piece: &str| piece.as_ptr() as usize - text.as_ptr() as usize;
+    let all = formulas(text);
+    // A lone letter names what is asked for.
+    let (names, values): (Vec<&str>, Vec<&str>) = all
+        .into_iter()
+        .partition(|it| it.len() <= 2 && it.bytes().all(|b| b.is_ascii_alphabetic()));
+    let mut pieces: Vec<(usize, ExtractionRule, &str)> =
+        values.iter().rev().take(3).map(|it| (place(it), ExtractionRule::Formula, *it)).collect();
     for mark in [" is ", " are ", "="] {
         if let Some(at) = text.rfind(mark) {
-            found.push(candidate(ExtractionRule::Tail, sentence(&text[at + mark.len()..])));
+            let rest = sentence(&text[at + mark.len()..]);
+            pieces.push((place(rest), ExtractionRule::Tail, rest));
         }
     }
     if let Some(number) = last_number(text) {
-        found.push(candidate(ExtractionRule::Number, sentence(number)));
+        pieces.push((place(number), ExtractionRule::Number, sentence(number)));
+        pieces.push((place(number), ExtractionRule::Number, bare_number(number)));
     }
+    // What lies inside a formula is part of it.
+    let formulas: Vec<(usize, usize)> =
+        values.iter().map(|it| (place(it), place(it) + it.len())).collect();
+    pieces.retain(|(at, rule, _)| {
+        *rule == ExtractionRule::Formula
+            || !formulas.iter().any(|(start, end)| start < at && at < end)
+    });
+    pieces.sort_by_key(|(at, ..)| *at);
+    if rule == ExtractionRule::Formula {
+        pieces.reverse();
+    }
+    let names = names.into_iter().rev().take(1).map(|it| (ExtractionRule::Formula, it));
+    let ordered = pieces.into_iter().map(|(_, own, piece)| (own, piece)).chain(names);
+    let named = |own| if rule == ExtractionRule::Formula { own } else { rule };
+    found.extend(ordered.map(|(own, piece)| candidate(named(own), piece)));
 }
 
 fn candidate(rule: ExtractionRule, text: &str) -> Candidate<'_> {
@@ -183,17 +216,18 @@ fn boxes(text: &str) -> Vec<Boxed<'_>> {
 }
 
 /// The last box, together with those before it that only commas, "and" or names part from it.
-fn joined_boxes(text: &str) -> Option<Cow<'_, str>> {
+fn joined_boxes(text: &str) -> Option<(Cow<'_, str>, usize)> {
     let boxes = boxes(text);
     let mut first = boxes.len().checked_sub(1)?;
     while first > 0 && belong_together(&text[boxes[first - 1].end..boxes[first].start]) {
         first -= 1;
     }
     let parts: Vec<Cow<'_, str>> = boxes[first..].iter().map(|it| unescaped(it.inside)).collect();
-    Some(match parts.as_slice() {
+    let joined = match parts.as_slice() {
         [one] => one.clone(),
         many => Cow::Owned(many.join(" , ")),
-    })
+    };
+    Some((joined, boxes.last()?.end))
 }
 
 /// A gap between two boxes of one answer holds signs and joining words, and a name before `=`.
@@ -218,7 +252,7 @@ fn belong_together(gap: &str) -> bool {
 }
 
 /// The rest of the sentence after the last phrase that announces an answer.
-fn after_phrase(text: &str) -> Option<&str> {
+fn after_phrase(text: &str) -> Option<(usize, &str)> {
     const PHRASES: [&str; 7] = [
         "final answer is",
         "final answer:",
@@ -232,7 +266,7 @@ fn after_phrase(text: &str) -> Option<&str> {
     let found = PHRASES.iter().filter_map(|it| Some((lower.rfind(it)? + it.len(), it.len())));
     let (end, _) = found.max_by_key(|(end, length)| (*end, *length))?;
     let rest = text[end..].trim_start_matches([':', '*', ' ', '\n', '\t']);
-    (!rest.is_empty()).then(|| sentence(rest))
+    (!rest.is_empty()).then(|| (end, sentence(rest)))
 }
 
 /// Up to the first full stop that ends a sentence, or the end of the line.
@@ -300,4 +334,13 @@ fn last_number(text: &str) -> Option<&str> {
         && bytes[start - 1] == b'-'
         && (start == 1 || !bytes[start - 2].is_ascii_alphanumeric());
     text.get(start - usize::from(signed)..)
+}
+
+/// The number itself, with what parts and separates its digits.
+fn bare_number(text: &str) -> &str {
+    let length = text
+        .char_indices()
+        .find(|(index, c)| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '/') || *index == 0))
+        .map_or(text.len(), |(index, _)| index);
+    text[..length].trim_end_matches(['.', ',', '/'])
 }

@@ -122,7 +122,15 @@ impl<'t> Lexer<'t> {
 
     fn letters(&mut self, start: usize) {
         let rest = self.rest();
-        let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let mut end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        // A joining word that runs into its neighbours: `x=1orx=2`.
+        let behind_digits = !self.spaced
+            && self.found.last().is_some_and(|token| matches!(token.kind, TokenKind::Digits(_)));
+        for joining in ["or", "and"] {
+            if behind_digits && end > joining.len() && rest.starts_with(joining) {
+                end = joining.len();
+            }
+        }
         self.at += end;
         let word = rest[..end].to_owned();
         let kind = if end == 1 { TokenKind::Letter(word) } else { TokenKind::Word(word) };

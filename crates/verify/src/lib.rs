@@ -1,13 +1,149 @@
 //! Is this answer right? Exact, bounded, explained.
 //!
-//! Placeholder for the crate documentation.
+//! [`verify`] finds the answer in a text, reads it, and compares it with the gold one. The verdict
+//! is one of four: right, wrong, unparseable, undecided. A failure of ours is never "wrong", and
+//! nothing is right by tolerance unless it was written as a decimal.
+//!
+//! Integers compare exactly; expressions as rational functions over exact rationals, and where that
+//! decides nothing, by their values to a hundred bits at seeded points. A general computer-algebra
+//! system was rejected: none is usable here (licence, size, or it reads half of the common forms),
+//! and simplification is the part that hangs.
+//!
+//! Pure: no input or output, no clock, no threads, no panics; every loop has a budget.
 
+mod compare;
+mod display;
+mod exact;
 mod expression;
 mod extract;
 mod lexer;
+mod numeric;
 mod parser;
 mod units;
+mod verdict;
 
-pub use expression::*;
+use compare::Found;
+use expression::Answer;
+use extract::{Candidate, candidates};
 pub use extract::{Extraction, ExtractionRule};
-pub use parser::{ParseError, Parsed, parse};
+use parser::{ParseError, Parsed, parse};
+pub use verdict::{Options, Report, Rule, Side, Understood, Verdict};
+
+/// Compares the answer in `answer` with the one in `gold`.
+///
+/// ```
+/// use rocstar_verify::{Options, Verdict, verify};
+///
+/// let report = verify("\\frac{1}{2}", "So the answer is \\boxed{2/4}.", &Options::default());
+/// assert_eq!(report.verdict, Verdict::Right);
+/// ```
+pub fn verify(gold: &str, answer: &str, options: &Options) -> Report {
+    let gold = read(gold, Extraction::Lenient);
+    let answer = read(answer, options.extraction);
+    let found = match (&gold.parsed, &answer.parsed) {
+        (Ok(left), Ok(right)) => compared(left, right, options),
+        _ => None,
+    };
+    let (verdict, rule, difference) = match found {
+        Some(Found::Same(rule)) => (Verdict::Right, Some(rule), None),
+        _ if same_text(&gold, &answer) => (Verdict::Right, Some(Rule::Text), None),
+        Some(Found::Different(why)) => (Verdict::Wrong, None, Some(why)),
+        Some(Found::Unknown(why)) => (Verdict::Undecided { why: why.clone() }, None, Some(why)),
+        None => (unparseable(&gold, &answer), None, None),
+    };
+    Report { verdict, rule, difference, gold: gold.understood(), answer: answer.understood() }
+}
+
+/// A text with the answer that was found in it.
+struct Read {
+    rule: Option<ExtractionRule>,
+    text: String,
+    parsed: Result<Parsed, ParseError>,
+}
+
+impl Read {
+    fn understood(self) -> Understood {
+        let normal_form =
+            self.parsed.map_or_else(|_| String::new(), |it| display::text(&it.answer));
+        Understood { extraction: self.rule, text: self.text, normal_form }
+    }
+}
+
+/// The first candidate that can be read; mathematics before words.
+fn read(text: &str, extraction: Extraction) -> Read {
+    let mut words = None;
+    let mut failed = None;
+    for Candidate { rule, text } in candidates(text, extraction) {
+        let parsed = parse(&text);
+        let read = Read { rule: Some(rule), text: text.into_owned(), parsed };
+        match &read.parsed {
+            Ok(Parsed { answer: Answer::Words(_), .. }) => {
+                // Words that some rule set apart are an answer, a whole sentence hardly is.
+                let apart = matches!(
+                    rule,
+                    ExtractionRule::Boxed
+                        | ExtractionRule::BoxInTag
+                        | ExtractionRule::Tag
+                        | ExtractionRule::Formula
+                );
+                if apart {
+                    return words.unwrap_or(read);
+                }
+                words.get_or_insert(read);
+            }
+            Ok(_) => return read,
+            Err(_) => {
+                failed.get_or_insert(read);
+            }
+        }
+    }
+    words.or(failed).unwrap_or_else(|| Read {
+        rule: None,
+        text: String::new(),
+        parsed: Err(ParseError { position: 0, message: "expected an answer".to_owned() }),
+    })
+}
+
+/// The first readings, and where one side may be a number with a decimal comma, that one.
+fn compared(gold: &Parsed, answer: &Parsed, options: &Options) -> Option<Found> {
+    let found = compare::compare(&gold.answer, &answer.answer, options);
+    if found.is_same() {
+        return Some(found);
+    }
+    let comma = |parsed: &Parsed| parsed.decimal_comma.clone().map(Answer::from);
+    let other =
+        |parsed: &Parsed| matches!(parsed.answer, Answer::Value(_)).then(|| parsed.answer.clone());
+    for (left, right) in [(comma(gold), other(answer)), (other(gold), comma(answer))] {
+        if let (Some(left), Some(right)) = (left, right) {
+            let second = compare::compare(&left, &right, options);
+            if second.is_same() {
+                return Some(second);
+            }
+        }
+    }
+    Some(found)
+}
+
+/// The same signs in the same order, for what is no mathematics that is known here.
+fn same_text(gold: &Read, answer: &Read) -> bool {
+    if gold.parsed.is_ok() && answer.parsed.is_ok() {
+        return false;
+    }
+    let kinds = |text: &str| -> Vec<lexer::TokenKind> {
+        let tokens = lexer::tokens(text).into_iter().map(|token| token.kind);
+        tokens.filter(|kind| *kind != lexer::TokenKind::Sign('$')).collect()
+    };
+    let (left, right) = (kinds(&gold.text), kinds(&answer.text));
+    !left.is_empty() && left == right
+}
+
+fn unparseable(gold: &Read, answer: &Read) -> Verdict {
+    let sides = [(Side::Gold, gold), (Side::Answer, answer)];
+    for (side, read) in sides {
+        if let Err(error) = &read.parsed {
+            let message = error.message.clone();
+            return Verdict::Unparseable { side, position: error.position, message };
+        }
+    }
+    Verdict::Undecided { why: "nothing was compared".to_owned() }
+}

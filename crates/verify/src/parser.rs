@@ -49,6 +49,10 @@ pub fn parse(text: &str) -> Result<Parsed, ParseError> {
     if tokens.len() > MAX_TOKENS {
         return Err(parser.error("a shorter answer"));
     }
+    if is_prose(&tokens) {
+        let answer = words(&tokens).ok_or_else(|| parser.error("an answer, not sentences"))?;
+        return Ok(Parsed { answer, decimal_comma });
+    }
     let answer = match parser.answer() {
         Ok(answer) if parser.at_end() => answer,
         Ok(_) => words(&tokens).ok_or_else(|| parser.error("the end of the answer"))?,
@@ -67,6 +71,15 @@ fn trim(tokens: &mut Vec<Token>) {
     }
     let leading = tokens.iter().take_while(|token| idle(token)).count();
     tokens.drain(..leading);
+}
+
+/// Two words that are neither functions nor units make a sentence, in which letters don't multiply.
+fn is_prose(tokens: &[Token]) -> bool {
+    let unknown = |token: &&Token| match &token.kind {
+        TokenKind::Word(word) => expression::is_unknown_word(word),
+        _ => false,
+    };
+    tokens.iter().filter(unknown).count() > 1
 }
 
 /// An answer in words: letters only, at least one word among them.

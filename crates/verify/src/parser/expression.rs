@@ -429,6 +429,14 @@ fn known_word(word: &str) -> Option<KnownWord> {
     }
 }
 
+/// A run of small letters that names no function, unit or joining word. `AB` and `XY` are points.
+pub(super) fn is_unknown_word(word: &str) -> bool {
+    known_word(word).is_none()
+        && units::mark(word, false).is_none()
+        && !["and", "or"].iter().any(|it| it.eq_ignore_ascii_case(word))
+        && !word.bytes().all(|byte| byte.is_ascii_uppercase())
+}
+
 /// Short runs of letters multiply: `ab`, `xyz`. Longer ones are words.
 fn is_product_of_letters(word: &str) -> bool {
     word.len() <= 4

@@ -1,0 +1,480 @@
+//! Two answers side by side: which rule of equality fits their kinds, and what it says.
+//!
+//! Invariant: integers and exact forms match exactly; only a value written as a decimal matches
+//! within the digits that were asked for. Kinds that don't fit each other are different answers, and
+//! what can't be decided is said to be so.
+
+mod inequality;
+mod value;
+
+use crate::exact::normal_form;
+use crate::expression::{Answer, Expression, Interval, Mark, Sign, Value};
+use crate::numeric;
+use crate::verdict::{Options, Rule};
+
+/// What a comparison found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// The same answer, by this rule.
+    Same(Rule),
+    /// Different answers, and where.
+    Different(String),
+    /// Neither could be shown.
+    Unknown(String),
+}
+
+impl Found {
+    pub(crate) const fn is_same(&self) -> bool {
+        matches!(self, Self::Same(_))
+    }
+
+    fn different(why: impl Into<String>) -> Self {
+        Self::Different(why.into())
+    }
+
+    /// Same only if both are; the rule is that of the later, weaker one.
+    fn and(self, other: impl FnOnce() -> Self) -> Self {
+        match self {
+            Self::Same(rule) => match other() {
+                Self::Same(next) => Self::Same(rule.max(next)),
+                found => found,
+            },
+            found => found,
+        }
+    }
+}
+
+/// Most elements that are matched without regard to order.
+const MAX_ELEMENTS: usize = 80;
+
+/// Compares an answer with the gold one.
+pub(crate) fn compare(gold: &Answer, answer: &Answer, options: &Options) -> Found {
+    if let (Some(left), Some(right)) = (named_items(gold), named_items(answer))
+        && let Some(found) = by_name(&left, &right, options)
+    {
+        return found;
+    }
+    // `y = a − x` and `x + y = a` are one equation, though the first also names a value.
+    if let (Answer::Relation { sides: left, signs: a }, Answer::Relation { sides: right, signs: b }) =
+        (gold, answer)
+        && let found = inequality::relations((left, a), (right, b), options)
+        && found.is_same()
+    {
+        return found;
+    }
+    same(&reduced(gold), &reduced(answer), options)
+}
+
+/// `x = 5` is 5, `x ∈ S` is S, `a = b = c` is c; inside lists and tuples too.
+pub(crate) fn reduced(answer: &Answer) -> Answer {
+    match answer {
+        Answer::Relation { sides, signs } => {
+            let last = sides.last();
+            let equal = signs.iter().all(|sign| *sign == Sign::Equal);
+            let named = sides.len() > 2
+                || sides.first().is_some_and(|side| is_name(side) || !has_unknown(side));
+            match (last, signs.as_slice()) {
+                (Some(last), _) if equal && named => reduced(last),
+                (Some(last), [Sign::In]) => reduced(last),
+                _ => answer.clone(),
+            }
+        }
+        Answer::List(items) => {
+            let mut flat = Vec::new();
+            for item in items.iter().map(reduced) {
+                match item {
+                    Answer::List(inner) => flat.extend(inner),
+                    other => flat.push(other),
+                }
+            }
+            Answer::List(flat)
+        }
+        Answer::Set(items) => match items.iter().map(reduced).collect::<Vec<_>>() {
+            mut one if one.len() == 1 && matches!(one[0], Answer::List(_)) => match one.remove(0) {
+                Answer::List(items) => Answer::Set(items),
+                other => other,
+            },
+            items => Answer::Set(items),
+        },
+        Answer::Tuple(items) => Answer::Tuple(items.iter().map(reduced).collect()),
+        Answer::Value(_)
+        | Answer::Interval(_)
+        | Answer::Union(_)
+        | Answer::Matrix(_)
+        | Answer::Proportion(_)
+        | Answer::Words(_) => answer.clone(),
+    }
+}
+
+/// A side that only names what the other side says: `x`, `f(x)`, `AB`, `V_1 : V_2`, `(x, y)`.
+fn is_name(side: &Answer) -> bool {
+    match side {
+        Answer::Value(Value { expression, .. }) => is_name_expression(expression),
+        Answer::Proportion(parts) => parts.iter().all(is_name_expression),
+        Answer::Tuple(items) | Answer::List(items) => items.iter().all(is_name),
+        Answer::Words(_) => true,
+        Answer::Set(_)
+        | Answer::Interval(_)
+        | Answer::Union(_)
+        | Answer::Matrix(_)
+        | Answer::Relation { .. } => false,
+    }
+}
+
+fn has_unknown(side: &Answer) -> bool {
+    match side {
+        Answer::Value(Value { expression, .. }) => !value::has_no_unknown(expression),
+        _ => true,
+    }
+}
+
+fn is_name_expression(expression: &Expression) -> bool {
+    match expression {
+        Expression::Symbol(_) | Expression::Call(..) => true,
+        Expression::Product(factors) => {
+            factors.iter().all(|factor| matches!(factor, Expression::Symbol(_)))
+        }
+        _ => false,
+    }
+}
+
+/// The items of `a = 1, b = 2` with their names; nothing unless each item has a name of its own.
+fn named_items(answer: &Answer) -> Option<Vec<(String, &Answer)>> {
+    let items = match answer {
+        Answer::List(items) | Answer::Set(items) => items.as_slice(),
+        _ => return None,
+    };
+    let mut named = Vec::new();
+    for item in items {
+        let Answer::Relation { sides, signs } = item else { return None };
+        let ([Answer::Value(name), value], [Sign::Equal]) = (sides.as_slice(), signs.as_slice())
+        else {
+            return None;
+        };
+        let Expression::Symbol(name) = &name.expression else { return None };
+        if named.iter().any(|(other, _)| other == name) {
+            return None;
+        }
+        named.push((name.clone(), value));
+    }
+    Some(named)
+}
+
+/// Names on both sides must have the same values; other names leave it to the values.
+fn by_name(
+    left: &[(String, &Answer)],
+    right: &[(String, &Answer)],
+    options: &Options,
+) -> Option<Found> {
+    let find = |name: &str| right.iter().find(|(other, _)| other == name);
+    if left.len() != right.len() || left.iter().any(|(name, _)| find(name).is_none()) {
+        return None;
+    }
+    let start = Found::Same(Rule::Exact);
+    Some(left.iter().fold(start, |found, (name, value)| {
+        found.and(|| {
+            let other = find(name).map_or(*value, |(_, other)| other);
+            at(same(&reduced(value), &reduced(other), options), || format!("`{name}`"))
+        })
+    }))
+}
+
+/// Says where a difference is.
+fn at(found: Found, place: impl FnOnce() -> String) -> Found {
+    match found {
+        Found::Different(why) => Found::Different(format!("{}: {why}", place())),
+        other => other,
+    }
+}
+
+fn same(gold: &Answer, answer: &Answer, options: &Options) -> Found {
+    use Answer::{Interval as Range, List, Matrix, Proportion, Relation, Set, Tuple, Union, Words};
+    match (gold, answer) {
+        (Answer::Value(left), Answer::Value(right)) => value::same(left, right, options),
+        (Words(left), Words(right)) => words(left, right),
+        (Words(left), Answer::Value(right)) | (Answer::Value(right), Words(left)) => {
+            match letters(&right.expression) {
+                Some(right) => words(left, &right),
+                None => Found::different("words and a value"),
+            }
+        }
+        (Tuple(left), Tuple(right)) => in_order(left, right, options),
+        (Tuple(left), List(right)) | (List(left), Tuple(right)) if left.len() == right.len() => {
+            in_order(left, right, options)
+        }
+        (List(left) | Set(left), List(right) | Set(right)) => any_order(left, right, options),
+        (Set(items), other) if items.len() == 1 && is_single(other) => {
+            same(&items[0], other, options)
+        }
+        (other, Set(items)) if items.len() == 1 && is_single(other) => {
+            same(other, &items[0], options)
+        }
+        (Matrix(left), Matrix(right)) => matrices(left, right, options),
+        (Matrix(rows), Tuple(items)) | (Tuple(items), Matrix(rows)) => {
+            let cells: Vec<Answer> = rows.iter().flatten().cloned().map(Answer::from).collect();
+            let vector = rows.len() == 1 || rows.iter().all(|row| row.len() == 1);
+            if vector {
+                in_order(&cells, items, options)
+            } else {
+                Found::different("a matrix and a tuple")
+            }
+        }
+        (Proportion(left), Proportion(right)) => proportions(left, right, options),
+        (Proportion(parts), Answer::Value(value)) | (Answer::Value(value), Proportion(parts)) => {
+            match parts.as_slice() {
+                [above, below] => {
+                    let ratio = Expression::Product(vec![above.clone(), below.clone().inverted()]);
+                    value::same_expression(&ratio, &value.expression, options)
+                }
+                _ => Found::different("a proportion of several parts and a value"),
+            }
+        }
+        (Relation { sides: left, signs: a }, Relation { sides: right, signs: b }) => {
+            inequality::relations((left, a), (right, b), options)
+        }
+        (Relation { sides, signs }, Range(_) | Union(_) | Tuple(_) | Set(_)) => {
+            relation_and_set(sides, signs, answer, options)
+        }
+        (Range(_) | Union(_) | Tuple(_) | Set(_), Relation { sides, signs }) => {
+            if options.allow_set_relation_comp {
+                relation_and_set(sides, signs, gold, options)
+            } else {
+                Found::different("a set was asked for, a relation was given")
+            }
+        }
+        (Range(_) | Union(_) | Tuple(_) | Set(_), Range(_) | Union(_) | Tuple(_) | Set(_)) => {
+            match (pieces(gold), pieces(answer)) {
+                (Some(left), Some(right)) => sets(left, right, options),
+                _ => Found::different("a set and something else"),
+            }
+        }
+        _ => Found::Different(format!("{} and {}", kind(gold), kind(answer))),
+    }
+}
+
+const fn is_single(answer: &Answer) -> bool {
+    matches!(answer, Answer::Value(_) | Answer::Words(_) | Answer::Tuple(_))
+}
+
+/// What an answer is, for the explanation.
+pub(crate) const fn kind(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Value(_) => "a value",
+        Answer::Tuple(_) => "a tuple",
+        Answer::Set(_) => "a set",
+        Answer::List(_) => "a list",
+        Answer::Interval(_) => "an interval",
+        Answer::Union(_) => "a union",
+        Answer::Matrix(_) => "a matrix",
+        Answer::Relation { .. } => "a relation",
+        Answer::Proportion(_) => "a proportion",
+        Answer::Words(_) => "words",
+    }
+}
+
+fn words(left: &str, right: &str) -> Found {
+    let plain = |text: &str| -> String {
+        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    if plain(left) == plain(right) {
+        Found::Same(Rule::Words)
+    } else {
+        Found::Different(format!("`{left}` and `{right}`"))
+    }
+}
+
+/// The letters of a lone symbol or a product of letters: `E`, `odd`.
+fn letters(expression: &Expression) -> Option<String> {
+    match expression {
+        Expression::Symbol(name) => Some(name.clone()),
+        Expression::Constant(crate::expression::Constant::E) => Some("e".to_owned()),
+        Expression::Constant(crate::expression::Constant::I) => Some("i".to_owned()),
+        Expression::Product(factors) => factors.iter().map(letters).collect(),
+        _ => None,
+    }
+}
+
+fn in_order(left: &[Answer], right: &[Answer], options: &Options) -> Found {
+    if left.len() != right.len() {
+        return Found::Different(format!("{} and {} elements", left.len(), right.len()));
+    }
+    let pairs = left.iter().zip(right).enumerate();
+    pairs.fold(Found::Same(Rule::Exact), |found, (index, (left, right))| {
+        found.and(|| at(same(left, right, options), || format!("element {}", index + 1)))
+    })
+}
+
+/// Each element of one side has its like on the other.
+fn any_order(left: &[Answer], right: &[Answer], options: &Options) -> Found {
+    if left.len().max(right.len()) > MAX_ELEMENTS {
+        return in_order(left, right, options);
+    }
+    covered(left, right, options, "is missing").and(|| covered(right, left, options, "is too much"))
+}
+
+fn covered(left: &[Answer], right: &[Answer], options: &Options, what: &str) -> Found {
+    let mut rule = Rule::Exact;
+    for (index, item) in left.iter().enumerate() {
+        let mut unknown = None;
+        let mut matched = false;
+        for other in right {
+            match same(item, other, options) {
+                Found::Same(found) => {
+                    rule = rule.max(found);
+                    matched = true;
+                    break;
+                }
+                Found::Unknown(why) => unknown = Some(why),
+                Found::Different(_) => {}
+            }
+        }
+        match (matched, unknown) {
+            (true, _) => {}
+            (false, Some(why)) => return Found::Unknown(why),
+            (false, None) => return Found::Different(format!("element {} {what}", index + 1)),
+        }
+    }
+    Found::Same(rule)
+}
+
+fn matrices(left: &[Vec<Expression>], right: &[Vec<Expression>], options: &Options) -> Found {
+    let shape = |rows: &[Vec<Expression>]| (rows.len(), rows.first().map_or(0, Vec::len));
+    if shape(left) != shape(right) {
+        return Found::Different(format!("shapes {:?} and {:?}", shape(left), shape(right)));
+    }
+    let cells = left.iter().flatten().zip(right.iter().flatten()).enumerate();
+    let width = shape(left).1.max(1);
+    cells.fold(Found::Same(Rule::Exact), |found, (index, (left, right))| {
+        found.and(|| {
+            at(value::same_expression(left, right, options), || {
+                format!("row {}, column {}", index / width + 1, index % width + 1)
+            })
+        })
+    })
+}
+
+/// Proportional, unless a part is zero (then `12:00` is a time): a : b = c : d if a·d = b·c.
+fn proportions(left: &[Expression], right: &[Expression], options: &Options) -> Found {
+    if left.len() != right.len() {
+        return Found::different("proportions of different length");
+    }
+    let zero = |it: &Expression| {
+        normal_form(it)
+            .ok()
+            .and_then(|form| form.as_rational())
+            .is_some_and(|value| numeric::sign(&value).is_eq())
+    };
+    if left.iter().chain(right).any(zero) {
+        let pairs = left.iter().zip(right);
+        return pairs.fold(Found::Same(Rule::Exact), |found, (left, right)| {
+            found.and(|| value::same_expression(left, right, options))
+        });
+    }
+    let (Some(first_left), Some(first_right)) = (left.first(), right.first()) else {
+        return Found::different("an empty proportion");
+    };
+    left.iter().zip(right).skip(1).fold(Found::Same(Rule::Exact), |found, (a, b)| {
+        found.and(|| {
+            let across = Expression::Product(vec![first_left.clone(), b.clone()]);
+            let down = Expression::Product(vec![a.clone(), first_right.clone()]);
+            value::same_expression(&across, &down, options)
+        })
+    })
+}
+
+fn relation_and_set(sides: &[Answer], signs: &[Sign], set: &Answer, options: &Options) -> Found {
+    match (inequality::solved(sides, signs), pieces(set)) {
+        (Some(solved), Some(pieces)) => sets(solved.pieces, pieces, options),
+        _ => Found::different("a relation and a set"),
+    }
+}
+
+/// The intervals that a set of real numbers is made of; a single number is a closed one.
+fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
+    match answer {
+        Answer::Interval(interval) => Some(vec![interval.clone()]),
+        Answer::Union(parts) => {
+            let parts: Option<Vec<Vec<Interval>>> = parts.iter().map(pieces).collect();
+            Some(parts?.into_iter().flatten().collect())
+        }
+        Answer::Tuple(items) => match items.as_slice() {
+            [Answer::Value(low), Answer::Value(high)] => Some(vec![Interval {
+                low: low.expression.clone(),
+                high: high.expression.clone(),
+                low_closed: false,
+                high_closed: false,
+            }]),
+            _ => None,
+        },
+        Answer::Set(items) => {
+            let points = items.iter().map(|item| match item {
+                Answer::Value(Value { expression, mark: Mark::None }) => Some(Interval {
+                    low: expression.clone(),
+                    high: expression.clone(),
+                    low_closed: true,
+                    high_closed: true,
+                }),
+                _ => None,
+            });
+            points.collect()
+        }
+        Answer::Value(_)
+        | Answer::List(_)
+        | Answer::Matrix(_)
+        | Answer::Relation { .. }
+        | Answer::Proportion(_)
+        | Answer::Words(_) => None,
+    }
+}
+
+/// Same intervals, in order of their lower ends.
+fn sets(left: Vec<Interval>, right: Vec<Interval>, options: &Options) -> Found {
+    let (left, right) = (ordered(left), ordered(right));
+    if left.len() != right.len() {
+        return Found::Different(format!("{} and {} intervals", left.len(), right.len()));
+    }
+    let pairs = left.iter().zip(&right).enumerate();
+    pairs.fold(Found::Same(Rule::Exact), |found, (index, (left, right))| {
+        found.and(|| at(intervals(left, right, options), || format!("interval {}", index + 1)))
+    })
+}
+
+fn intervals(left: &Interval, right: &Interval, options: &Options) -> Found {
+    if (left.low_closed, left.high_closed) != (right.low_closed, right.high_closed) {
+        return Found::different("ends that belong to one and not to the other");
+    }
+    value::same_expression(&left.low, &right.low, options)
+        .and(|| value::same_expression(&left.high, &right.high, options))
+}
+
+/// In order, and joined where one ends at what the next begins with.
+fn ordered(intervals: Vec<Interval>) -> Vec<Interval> {
+    let mut keyed: Vec<(f64, Interval)> =
+        intervals.into_iter().map(|it| (place(&it.low), it)).collect();
+    keyed.sort_by(|left, right| left.0.total_cmp(&right.0));
+    let mut joined: Vec<Interval> = Vec::new();
+    for (_, next) in keyed {
+        if let Some(last) = joined.last_mut()
+            && (last.high_closed || next.low_closed)
+            && place(&last.high) == place(&next.low)
+            && !place(&next.low).is_nan()
+        {
+            last.high = next.high;
+            last.high_closed = next.high_closed;
+        } else {
+            joined.push(next);
+        }
+    }
+    joined
+}
+
+fn place(end: &Expression) -> f64 {
+    use crate::expression::Constant::Infinity;
+    match end {
+        Expression::Constant(Infinity) => f64::INFINITY,
+        Expression::Product(factors) if factors.contains(&Expression::Constant(Infinity)) => {
+            f64::NEG_INFINITY
+        }
+        other => numeric::approximate(other).unwrap_or(f64::NAN),
+    }
+}
