@@ -7,8 +7,9 @@
 //! call.
 
 use rocstar_record::message::ToolCall;
+use serde_json::{Map, Value};
 
-use super::failure::CallFailure;
+use super::failure::{CallFailure, Fault};
 use super::object::{self, Keys};
 use super::output::{Mark, Output};
 use super::tag::Tag;
@@ -60,34 +61,24 @@ impl Machine {
                 *self = Self::Beginning { start: out.here, held: c.into(), beginning };
             }
             Self::Start => self.text(c, out),
-            Self::Beginning { start, held, beginning } => match beginning.step(c) {
-                Is::Perhaps => held.push(c),
-                Is::Call => {
-                    held.push(c);
-                    *self = Self::object(*start, held, out);
-                }
-                Is::Text => {
-                    out.text(held);
-                    self.text(c, out);
-                }
-            },
+            Self::Beginning { .. } => self.beginning(c, out),
             Self::Text(tag) => {
                 if let Some(start) = tag.in_text(c, out) {
                     *self = Self::Object { start, scanner: Box::default() };
                 }
             }
-            Self::Object { start, scanner } => match scanner.step(c) {
-                Ok(None) => {}
-                Ok(Some(object)) => match object::call(object, KEYS) {
-                    Ok(call) => {
+            Self::Object { start, scanner } => {
+                let start = *start;
+                match scanner.step(c).and_then(|done| done.map(Self::call).transpose()) {
+                    Ok(None) => {}
+                    Ok(Some(call)) => {
                         let end = out.here.behind(c);
-                        out.call(call, *start, end);
+                        out.call(call, start, end);
                         *self = Self::Between { start: end, held: String::new() };
                     }
-                    Err(fault) => *self = Self::Skipping(out.fault(*start, fault)),
-                },
-                Err(fault) => *self = Self::Skipping(out.fault(*start, fault)),
-            },
+                    Err(fault) => *self = Self::Skipping(out.fault(start, fault)),
+                }
+            }
             Self::Between { held, .. } if c.is_ascii_whitespace() => held.push(c),
             Self::Between { start, .. } if c == ';' => {
                 *self = Self::Object { start: *start, scanner: Box::default() };
@@ -98,6 +89,25 @@ impl Machine {
             }
             Self::Skipping(_) => {}
         }
+    }
+
+    fn beginning(&mut self, c: char, out: &mut Output) {
+        let Self::Beginning { start, held, beginning } = self else { return };
+        match beginning.step(c) {
+            Is::Perhaps => held.push(c),
+            Is::Call => {
+                held.push(c);
+                *self = Self::object(*start, held, out);
+            }
+            Is::Text => {
+                out.text(held);
+                self.text(c, out);
+            }
+        }
+    }
+
+    fn call(object: Map<String, Value>) -> Result<ToolCall, Fault> {
+        object::call(object, KEYS)
     }
 
     /// `c` is text, or begins the tag.

@@ -236,12 +236,9 @@ impl<'a> Reader<'a> {
     /// A string, at its opening quote.
     fn string(&mut self, is_raw: bool) -> Result<String, FaultAt> {
         let start = self.at;
-        let (quote, is_long) = match self.rest() {
-            rest if rest.starts_with("\"\"\"") => ("\"\"\"", true),
-            rest if rest.starts_with("'''") => ("'''", true),
-            rest if rest.starts_with('"') => ("\"", false),
-            _ => ("'", false),
-        };
+        let quotes = ["\"\"\"", "'''", "\"", "'"];
+        let quote = quotes.into_iter().find(|quote| self.rest().starts_with(quote)).unwrap_or("'");
+        let is_long = quote.len() == 3;
         self.at += quote.len();
         let mut text = String::new();
         loop {

@@ -44,8 +44,9 @@ fn plain_digits(body: &str) -> Option<Digits> {
     });
     if let Some(radix) = radix {
         // `0x_1F` is a number, `0x1F_` is not.
-        let digits = body[2..].strip_prefix('_').unwrap_or(&body[2..]);
-        return grouped(digits, radix).map(|digits| Digits::Radix(digits, radix));
+        let digits = &body[2..];
+        return grouped(digits.strip_prefix('_').unwrap_or(digits), radix)
+            .map(|digits| Digits::Radix(digits, radix));
     }
     let (mantissa, exponent) = match body.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, Some(exponent)),

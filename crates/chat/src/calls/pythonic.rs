@@ -109,20 +109,7 @@ impl Machine {
                     *self = Self::Text;
                 }
             }
-            Self::Beginning { start, held, part } => {
-                held.push(c);
-                match part.next(c) {
-                    Some(next) => *part = next,
-                    None if c == '(' && *part != Part::BeforeName => {
-                        let (start, held) = (*start, std::mem::take(held));
-                        *self = Self::List { start, end: EndScanner::of(&held), held };
-                    }
-                    None => {
-                        out.text(held);
-                        *self = Self::Text;
-                    }
-                }
-            }
+            Self::Beginning { .. } => self.beginning(c, out),
             Self::List { start, held, end } => {
                 held.push(c);
                 if end.step(c) {
@@ -140,6 +127,22 @@ impl Machine {
                 }
             }
             Self::Text => out.character(c),
+        }
+    }
+
+    fn beginning(&mut self, c: char, out: &mut Output) {
+        let Self::Beginning { start, held, part } = self else { return };
+        held.push(c);
+        match part.next(c) {
+            Some(next) => *part = next,
+            None if c == '(' && *part != Part::BeforeName => {
+                let (start, held) = (*start, std::mem::take(held));
+                *self = Self::List { start, end: EndScanner::of(&held), held };
+            }
+            None => {
+                out.text(held);
+                *self = Self::Text;
+            }
         }
     }
 
