@@ -11,7 +11,7 @@
 mod append_only;
 mod built_in;
 mod environment;
-mod python;
+pub(crate) mod python;
 mod shield;
 mod time;
 

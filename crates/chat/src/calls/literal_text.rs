@@ -1,8 +1,11 @@
 //! Values written the way Python writes them, as JSON or as Python literals.
 //!
-//! Templates were made, and models trained, with `json.dumps`: a space follows each comma and colon.
+//! Templates were made, and models trained, with `json.dumps`: a space follows each comma and colon,
+//! and a float is `1e+16`.
 
 use serde_json::{Map, Value};
+
+use crate::template::python::float_repr;
 
 /// Which words stand for the three values that the notations write differently.
 #[derive(Debug, Clone, Copy)]
@@ -17,7 +20,10 @@ pub(super) fn write(value: &Value, notation: Notation, text: &mut String) {
         (Value::Null, Notation::Python) => text.push_str("None"),
         (Value::Bool(true), Notation::Python) => text.push_str("True"),
         (Value::Bool(false), Notation::Python) => text.push_str("False"),
-        // JSON's numbers, strings and escapes mean the same in Python.
+        (Value::Number(number), _) if number.is_f64() => {
+            text.push_str(&number.as_f64().map_or_else(|| number.to_string(), float_repr));
+        }
+        // JSON's integers, strings and escapes mean the same in Python.
         (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_), _) => {
             text.push_str(&value.to_string());
         }

@@ -124,7 +124,7 @@ fn number(value: &Value, out: &mut String) {
 }
 
 /// `repr` of a float: the shortest digits that read back, with an exponent below 1e-4 and from 1e16.
-fn float_repr(float: f64) -> String {
+pub(crate) fn float_repr(float: f64) -> String {
     if float.is_nan() {
         return "nan".to_owned();
     }

@@ -10,12 +10,12 @@ const HERMES: CallFormat = CallFormat::Hermes;
 
 #[test]
 fn a_call_is_written_as_templates_write_it() {
-    let call = named("f", json!({"x": [1, -2.5, null], "y": {"z": "ä\n"}}));
+    let call = named("f", json!({"x": [1, -2.5, 1e16, 1.5e-7, null], "y": {"z": "ä\n"}}));
     let text = HERMES.render(&call).expect("a text");
     assert_eq!(
         text,
         "<tool_call>\n\
-         {\"name\": \"f\", \"arguments\": {\"x\": [1, -2.5, null], \"y\": {\"z\": \"ä\\n\"}}}\n\
+         {\"name\": \"f\", \"arguments\": {\"x\": [1, -2.5, 1e+16, 1.5e-07, null], \"y\": {\"z\": \"ä\\n\"}}}\n\
          </tool_call>"
     );
     assert_eq!(calls_and_text(&HERMES, &text), (vec![call], String::new()));
