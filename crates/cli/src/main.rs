@@ -8,6 +8,7 @@ mod commands;
 mod env_vars;
 mod failure;
 mod host;
+mod layers;
 mod python;
 mod quantity;
 mod service;

@@ -5,17 +5,17 @@
 //! gave is complete and checked; an unknown key in any layer was refused, with the nearest known one.
 
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
 use rocstar_sandbox::ServiceConfig;
 use rocstar_sandbox::http::HttpConfig;
 use serde::{Deserialize, Serialize};
-use toml::{Table, Value};
 
 use crate::env_vars;
-use crate::failure::{HintExt as _, WrongUse};
+use crate::failure::WrongUse;
+use crate::layers::{Layered, Layers};
 use crate::python;
 
 /// Everything that can be configured.
@@ -69,21 +69,8 @@ pub(crate) struct SettingsOptions {
     allow_degraded: bool,
 }
 
-/// The layers put together, not yet checked as a whole.
-#[derive(Debug, Default)]
-pub(crate) struct Layers(Table);
-
-impl Layers {
-    /// Sets `path` (such as `["http", "token"]`) over what earlier layers said.
-    pub(crate) fn set(&mut self, path: &[&str], value: impl Into<Value>) {
-        merge(&mut self.0, nested(path, value.into()));
-    }
-
-    fn value(&self, path: &[&str]) -> Option<&Value> {
-        let (last, tables) = path.split_last()?;
-        let table = tables.iter().try_fold(&self.0, |table, key| table.get(*key)?.as_table())?;
-        table.get(*last)
-    }
+impl Layered for Settings {
+    const EXAMPLE: &'static str = "service.jail.slots=16";
 }
 
 impl SettingsOptions {
@@ -95,15 +82,15 @@ impl SettingsOptions {
     pub(crate) fn resolve(&self, named: impl FnOnce(&mut Layers)) -> anyhow::Result<Settings> {
         let mut layers = Layers::default();
         for path in &self.config_files {
-            merge(&mut layers.0, read_file(path)?);
+            layers.add_file::<Settings>(path)?;
         }
         self.named_options(&mut layers)?;
         named(&mut layers);
         for assignment in &self.assignments {
-            merge(&mut layers.0, read_assignment(assignment)?);
+            layers.assign::<Settings>(assignment, &format!("--set {assignment}"))?;
         }
         let python_is_chosen = layers.value(&["service", "jail", "python"]).is_some();
-        let mut settings: Settings = layers.0.try_into().map_err(|error| wrong_key(&error))?;
+        let mut settings: Settings = layers.resolve()?;
         if !python_is_chosen && let Some(python) = python::built_environment() {
             settings.service.jail.python = python;
         }
@@ -202,82 +189,9 @@ impl Settings {
     }
 }
 
-fn read_file(path: &Path) -> anyhow::Result<Table> {
-    let problem = || format!("can't use the configuration file {}", path.display());
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| WrongUse::error(error.to_string()))
-        .with_context(problem)?;
-    // Read once as settings, for errors with line and column, and once as a layer to merge.
-    toml::from_str::<Settings>(&text).map_err(|error| wrong_key(&error)).with_context(problem)?;
-    text.parse().with_context(problem)
-}
-
-fn read_assignment(text: &str) -> anyhow::Result<Table> {
-    let problem = || format!("can't use `--set {text}`");
-    let (key, value) = text
-        .split_once('=')
-        .ok_or_else(|| WrongUse::error("`=` is missing"))
-        .hint("write `--set service.jail.slots=16`")
-        .with_context(problem)?;
-    // What is no TOML value is a string: `--set listen=0.0.0.0:80` needs no second quotes.
-    let value = format!("value = {value}")
-        .parse::<Table>()
-        .ok()
-        .and_then(|mut table| table.remove("value"))
-        .unwrap_or_else(|| Value::String(value.to_owned()));
-    let path: Vec<&str> = key.trim().split('.').collect();
-    let table = nested(&path, value);
-    Settings::deserialize(table.clone())
-        .map_err(|error| wrong_key(&error))
-        .with_context(problem)?;
-    Ok(table)
-}
-
-fn nested(path: &[&str], value: Value) -> Table {
-    let mut table = Table::new();
-    match path {
-        [] => {}
-        [key] => drop(table.insert((*key).to_owned(), value)),
-        [key, rest @ ..] => {
-            drop(table.insert((*key).to_owned(), Value::Table(nested(rest, value))));
-        }
-    }
-    table
-}
-
-fn merge(into: &mut Table, from: Table) {
-    for (key, value) in from {
-        match (into.get_mut(&key), value) {
-            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
-            (_, value) => drop(into.insert(key, value)),
-        }
-    }
-}
-
-/// A wrong key or value is wrong use; for an unknown key the nearest known one is named.
-fn wrong_key(error: &toml::de::Error) -> anyhow::Error {
-    let wrong = WrongUse::error(error.to_string().trim_end());
-    match nearest_key(error.message()) {
-        Some(nearest) => wrong.hint(format!("did you mean `{nearest}`?")),
-        None => wrong,
-    }
-}
-
-/// From serde's "unknown field `slot`, expected one of `slots`, …": the nearest of the known.
-fn nearest_key(message: &str) -> Option<&str> {
-    let rest = message.strip_prefix("unknown field `")?;
-    let (unknown, expected) = rest.split_once('`')?;
-    let known = expected.split('`').skip(1).step_by(2);
-    known
-        .map(|name| (strsim::normalized_damerau_levenshtein(unknown, name), name))
-        .filter(|(similarity, _)| *similarity >= 0.5)
-        .max_by(|left, right| left.0.total_cmp(&right.0))
-        .map(|(_, name)| name)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{SettingsOptions, nearest_key};
+    use super::SettingsOptions;
 
     fn resolve(assignments: &[&str]) -> anyhow::Result<super::Settings> {
         let options = SettingsOptions {
@@ -311,13 +225,5 @@ mod tests {
         let error = resolve(&["service.jail.slots=0", "service.jail.turn_ms=0"]).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("jail.slots") && text.contains("jail.turn_ms"), "{text}");
-    }
-
-    #[test]
-    fn names_the_nearest_key() {
-        let message = "unknown field `slot`, expected one of `python`, `slots`, `sessions`";
-        assert_eq!(nearest_key(message), Some("slots"));
-        assert_eq!(nearest_key("unknown field `zzz`, expected `python` or `slots`"), None);
-        assert_eq!(nearest_key("invalid type: string"), None);
     }
 }

@@ -4,8 +4,9 @@ use clap::Args;
 
 use crate::env_vars;
 use crate::failure::Finish;
+use crate::layers::Layers;
 use crate::service::{self, Announcement, StopOn};
-use crate::settings::{Layers, SettingsOptions};
+use crate::settings::SettingsOptions;
 use crate::terminal::Terminal;
 
 /// Serve the code environment over HTTP
