@@ -16,9 +16,17 @@
 
 mod cache;
 mod error;
+mod kernels;
+mod matrix;
+mod plan;
+mod rotation;
 mod weights;
 
+use self::kernels::Isa;
+use self::kernels::pass::{self, Buffers, Inputs};
+use self::plan::Plan;
 use crate::config::ModelConfig;
+use crate::rope;
 
 pub use cache::{BLOCK_TOKENS, BlockId, KvPool};
 pub use error::DecodeError;
@@ -65,19 +73,29 @@ pub struct Segment<'a> {
 #[derive(Debug)]
 pub struct Decoder {
     config: ModelConfig,
+    isa: Isa,
+    frequencies: Vec<f64>,
+    buffers: Buffers,
 }
 
 impl Decoder {
-    /// A decoder for `config`.
+    /// A decoder for `config`, with the best instructions that this processor has.
     pub fn new(config: &ModelConfig) -> Self {
-        Self { config: config.clone() }
+        let isa = Isa::available().first().copied().unwrap_or(Isa::Portable);
+        Self::with_isa(config, isa)
+    }
+
+    fn with_isa(config: &ModelConfig, isa: Isa) -> Self {
+        let frequencies = rope::frequencies(config.rope, config.head_size);
+        Self { config: config.clone(), isa, frequencies, buffers: Buffers::default() }
     }
 
     /// Runs the new tokens of all `segments` through the model, writes their keys and values to
-    /// `pool`, and puts the wanted logits into `logits` (cleared first): rows of
+    /// `pool`, and puts the wanted logits into `logits` (which loses what it held): rows of
     /// `vocabulary_size` values, in the order of the segments and of their tokens.
     ///
-    /// Runs on the threads of the rayon pool that the caller is in, or of the global one.
+    /// Runs on the threads of the rayon pool that the caller is in, or of the global one, with the
+    /// caller as one of them.
     ///
     /// # Errors
     /// Before any arithmetic, where the request doesn't fit: a token outside the vocabulary, a
@@ -90,9 +108,25 @@ impl Decoder {
         segments: &[Segment<'_>],
         logits: &mut Vec<f32>,
     ) -> Result<(), DecodeError> {
-        logits.clear();
         weights.check(&self.config)?;
         pool.check(&self.config)?;
-        Err(DecodeError::NotReady { segments: segments.len() })
+        let plan = Plan::new(&self.config, pool.blocks(), segments)?;
+        logits.resize(plan.wanted.len() * self.config.vocabulary_size, 0.0);
+        if plan.rows.is_empty() {
+            return Ok(());
+        }
+        let (shape, pool) = pool.parts_mut();
+        pass::run(Inputs {
+            isa: self.isa,
+            config: &self.config,
+            weights,
+            plan: &plan,
+            frequencies: &self.frequencies,
+            shape,
+            pool,
+            logits,
+            buffers: &mut self.buffers,
+        });
+        Ok(())
     }
 }

@@ -66,9 +66,14 @@ impl BlockShape {
         self.key_len() + self.padded_head() * BLOCK_TOKENS
     }
 
+    /// Values of a block that one layer takes.
+    pub(crate) const fn layer_len(&self) -> usize {
+        self.key_value_heads * self.head_len()
+    }
+
     /// Values of a block.
     pub(crate) const fn block_len(&self) -> usize {
-        self.layers * self.key_value_heads * self.head_len()
+        self.layers * self.layer_len()
     }
 }
 
@@ -118,7 +123,7 @@ impl KvPool {
         for block in [from, to] {
             if block.0 as usize >= self.blocks {
                 let blocks = self.blocks;
-                return Err(DecodeError::BlockOutsidePool { segment: 0, block: block.0, blocks });
+                return Err(DecodeError::BlockOutsidePool { block: block.0, blocks });
             }
         }
         let length = self.shape.block_len() / Line::VALUES;
@@ -127,6 +132,10 @@ impl KvPool {
             self.lines.copy_within(start..start + length, to.0 as usize * length);
         }
         Ok(())
+    }
+
+    pub(crate) fn parts_mut(&mut self) -> (&BlockShape, &mut [Line]) {
+        (&self.shape, &mut self.lines)
     }
 
     pub(crate) fn check(&self, config: &ModelConfig) -> Result<(), DecodeError> {

@@ -43,10 +43,8 @@ pub enum DecodeError {
         given: usize,
     },
     /// A block that the pool doesn't have.
-    #[error("segment {segment}: block {block} is outside the pool of {blocks} blocks")]
+    #[error("block {block} is outside the pool of {blocks} blocks")]
     BlockOutsidePool {
-        /// Index of the segment.
-        segment: usize,
         /// The block.
         block: u32,
         /// Blocks of the pool.
@@ -76,11 +74,5 @@ pub enum DecodeError {
         head_size: usize,
         /// The largest supported.
         largest: usize,
-    },
-    /// The arithmetic isn't built yet.
-    #[error("decoding of {segments} segments isn't built yet")]
-    NotReady {
-        /// Number of segments.
-        segments: usize,
     },
 }
