@@ -47,7 +47,8 @@ use tokio_util::sync::CancellationToken;
 use connections::Bounds;
 use error::{ApiError, Code};
 use metrics::Metrics;
-pub use model::{ChatForm, Model};
+pub use model::{Model, PromptProblem, TokenizerDoesNotFit};
+pub use text::{GrowingText, ModelText};
 
 /// Requests whose bodies are read and turned into tokens at once; more wait.
 const PREPARED_AT_ONCE: usize = 64;

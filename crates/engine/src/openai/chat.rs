@@ -19,7 +19,6 @@ use super::error::ApiError;
 use super::head::Head;
 use super::model::Model;
 use super::sse;
-use super::text::ModelText;
 use super::usage::UsageAnswer;
 use answer::{ChatChunk, ChatCompletion, ChunkChoice};
 use message::{Wanted, Writer, whole};
@@ -36,7 +35,7 @@ pub(super) async fn complete(
     match chat.plan.ask.answer {
         Answer::Whole => answer_whole(&app, chat, started).await,
         Answer::Stream { include_usage } => {
-            Ok(sse::respond(answer_stream(app, chat, started, include_usage)))
+            Ok(sse::respond(answer_stream(&app, &chat, started, include_usage)))
         }
     }
 }
@@ -54,7 +53,8 @@ impl Chat {
     fn plan(model: &Model, body: &[u8]) -> Result<Self, ApiError> {
         let request = ChatRequest::read(body)?;
         model.require(request.model.as_deref())?;
-        let prompt = model.chat_prompt(&request.messages, &request.tools)?;
+        let prompt = model.chat_prompt(&request.messages, &request.tools);
+        let prompt = prompt.map_err(|problem| problem.refuse("messages"))?;
         let ask = request.ask;
         let wanted = Wanted { log_probs: request.log_probs.is_some(), tokens: ask.return_tokens };
         let plan = Plan {
@@ -75,7 +75,7 @@ impl Chat {
             u32::try_from(index).unwrap_or(u32::MAX),
             started.key,
             self.wanted,
-            Arc::new(ModelText::new(model.tokenizer.clone(), ask.show_special)),
+            Arc::new(model.text(ask.show_special)),
             ask.stop_strings.clone(),
             self.has_tools.then_some(&model.calls),
         )
@@ -122,12 +122,12 @@ async fn answer_whole(
 
 /// The pieces of a streamed answer.
 fn answer_stream(
-    app: Arc<App>,
-    chat: Chat,
+    app: &Arc<App>,
+    chat: &Chat,
     started: Vec<Started>,
     include_usage: bool,
-) -> impl Stream<Item = Result<String, ApiError>> + Send + 'static {
-    let head = Head::new(&app, "chatcmpl");
+) -> impl Stream<Item = Result<String, ApiError>> + Send + 'static + use<> {
+    let head = Head::new(app, "chatcmpl");
     let mut writers: Vec<Writer> = started
         .iter()
         .enumerate()
@@ -144,7 +144,7 @@ fn answer_stream(
         })
         .collect();
     let steps = started.into_iter().enumerate().map(|(index, one)| {
-        one.steps(Arc::clone(&app)).map(move |step| step.map(|step| (index, step))).boxed()
+        one.steps(Arc::clone(app)).map(move |step| step.map(|step| (index, step))).boxed()
     });
     let mut usage = UsageAnswer::default();
     let mut open = writers.len();

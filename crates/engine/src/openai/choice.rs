@@ -65,7 +65,7 @@ impl Plan {
     /// # Errors
     /// The engine refuses one; then none runs.
     pub(super) fn start(&self, model: &Model) -> Result<Vec<Started>, ApiError> {
-        let text = Arc::new(ModelText::new(model.tokenizer.clone(), self.ask.show_special));
+        let text = Arc::new(model.text(self.ask.show_special));
         let prompts = self.prompts.iter().enumerate();
         let places: Vec<(usize, &Vec<u32>, Key)> = prompts
             .flat_map(|(prompt, tokens)| {

@@ -22,7 +22,6 @@ use super::extension::Versions;
 use super::head::Head;
 use super::model::Model;
 use super::sse;
-use super::text::ModelText;
 use super::usage::UsageAnswer;
 use answer::{Choice, Completion};
 use continuation::{Columns, Wanted, Writer, whole};
@@ -39,7 +38,7 @@ pub(super) async fn complete(
     match completions.plan.ask.answer {
         Answer::Whole => answer_whole(&app, &completions, started).await,
         Answer::Stream { include_usage } => {
-            Ok(sse::respond(answer_stream(app, &completions, started, include_usage)))
+            Ok(sse::respond(answer_stream(&app, &completions, started, include_usage)))
         }
     }
 }
@@ -58,7 +57,7 @@ impl Completions {
         let request = CompletionRequest::read(body)?;
         model.require(request.model.as_deref())?;
         let CompletionRequest { prompts, echo, log_probs, add_special_tokens, ask, .. } = request;
-        let text = ModelText::new(model.tokenizer.clone(), ask.show_special);
+        let text = model.text(ask.show_special);
         let (prompts, texts) = match prompts {
             Prompts::Tokens(prompts) => {
                 let texts = prompts.iter().map(|prompt| text.of(prompt));
@@ -68,7 +67,8 @@ impl Completions {
             Prompts::Texts(texts) => {
                 let mut prompts = Vec::with_capacity(texts.len());
                 for text in &texts {
-                    prompts.push(model.encode_prompt(text, add_special_tokens)?);
+                    let prompt = model.text_prompt(text, add_special_tokens);
+                    prompts.push(prompt.map_err(|problem| problem.refuse("prompt"))?);
                 }
                 (prompts, texts)
             }
@@ -88,7 +88,7 @@ impl Completions {
 
     fn writers(&self, model: &Model, started: &[Started]) -> Vec<Writer> {
         let ask = &self.plan.ask;
-        let text = Arc::new(ModelText::new(model.tokenizer.clone(), ask.show_special));
+        let text = Arc::new(model.text(ask.show_special));
         let prompt_tokens = |prompt: usize| match self.plan.prompts.get(prompt) {
             Some(tokens) if self.wanted.tokens => tokens.clone(),
             Some(_) | None => Vec::new(),
@@ -143,18 +143,18 @@ async fn answer_whole(
 
 /// The pieces of a streamed answer.
 fn answer_stream(
-    app: Arc<App>,
+    app: &Arc<App>,
     completions: &Completions,
     started: Vec<Started>,
     include_usage: bool,
 ) -> impl Stream<Item = Result<String, ApiError>> + Send + 'static + use<> {
     let mut writers = completions.writers(&app.model, &started);
     let per_prompt = completions.plan.ask.choices;
-    let frame = Frame { head: Head::new(&app, "cmpl"), include_usage };
+    let frame = Frame { head: Head::new(app, "cmpl"), include_usage };
     let openings = writers.iter_mut().filter_map(Writer::opening);
     let openings: Vec<_> = openings.map(|choice| frame.piece(vec![choice], None)).collect();
     let steps = started.into_iter().enumerate().map(|(index, one)| {
-        one.steps(Arc::clone(&app)).map(move |step| step.map(|step| (index, step))).boxed()
+        one.steps(Arc::clone(app)).map(move |step| step.map(|step| (index, step))).boxed()
     });
     let mut usage = UsageAnswer::default();
     let mut open = writers.len();

@@ -45,7 +45,7 @@ fn card(app: &App) -> Value {
             "weight_version": model.engine.stats().version,
             "vocabulary_size": model.engine.config().vocabulary_size,
             "end_tokens": model.end_tokens,
-            "chat": model.chat.is_some(),
+            "chat": model.template.is_some(),
             "call_format": model.calls.to_string(),
         },
     })

@@ -15,7 +15,7 @@ use crate::stop::StopMatcher;
 
 /// The bytes of a model's tokens.
 #[derive(Debug, Clone)]
-pub(super) struct ModelText {
+pub struct ModelText {
     tokenizer: Tokenizer,
     show_special: bool,
 }
@@ -55,7 +55,7 @@ impl TokenText for ModelText {
 
 /// A text that grows token by token.
 #[derive(Debug)]
-pub(super) struct GrowingText {
+pub struct GrowingText {
     text: Arc<ModelText>,
     stops: StopMatcher,
     /// Bytes that were not shown yet.
@@ -66,13 +66,13 @@ pub(super) struct GrowingText {
 
 impl GrowingText {
     /// An empty text.
-    pub(super) fn new(text: Arc<ModelText>, stop_strings: &[String]) -> Self {
+    pub fn new(text: Arc<ModelText>, stop_strings: &[String]) -> Self {
         let stops = StopMatcher::new(stop_strings);
         Self { text, stops, held: Vec::new(), shown: 0 }
     }
 
     /// Takes a token; what can be shown now.
-    pub(super) fn push(&mut self, token: u32) -> String {
+    pub fn push(&mut self, token: u32) -> String {
         let before = self.held.len();
         self.text.append(token, &mut self.held);
         let certain = match self.stops.push(&self.held[before..]) {
@@ -84,7 +84,7 @@ impl GrowingText {
     }
 
     /// The rest.
-    pub(super) fn finish(&mut self, reason: &FinishReason) -> String {
+    pub fn finish(&mut self, reason: &FinishReason) -> String {
         let end = match reason {
             FinishReason::StopString { text_bytes, .. } => *text_bytes,
             FinishReason::StopToken(_)

@@ -39,10 +39,11 @@ fn tokens(model: &Model, body: &[u8]) -> Result<Vec<u32>, ApiError> {
         let messages = messages(&mut fields)?;
         let tools: Vec<ToolSpec> = fields.take("tools")?.unwrap_or_default();
         fields.finish()?;
-        return model.chat_prompt(&messages, &tools);
+        let prompt = model.chat_prompt(&messages, &tools);
+        return prompt.map_err(|problem| problem.refuse("messages"));
     };
     fields.finish()?;
-    model.encode_prompt(&text, add_special_tokens)
+    model.text_prompt(&text, add_special_tokens).map_err(|problem| problem.refuse("prompt"))
 }
 
 /// Token ids to text, control tokens shown.
