@@ -105,7 +105,11 @@ pub(crate) fn serve(
     announce: impl FnOnce(&Announcement) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let runtime = runtime()?;
-    let listener = runtime.block_on(bind(settings))?;
+    let listener = runtime.block_on(bind(Address {
+        listen: &settings.listen,
+        has_token: settings.http.token.is_some(),
+        allow_public_without_token: settings.allow_public_without_token,
+    }))?;
     let address = listener.local_addr()?;
     let sandbox = start(&runtime, settings, terminal)?;
     let finished = runtime.block_on(async {
@@ -130,20 +134,25 @@ pub(crate) fn serve(
 }
 
 /// Everything that may tell the service to stop.
-struct Stops {
+#[derive(Debug)]
+pub(crate) struct Stops {
     interrupt: Signal,
     terminate: Signal,
     stop_on: StopOn,
 }
 
 impl Stops {
-    fn new(stop_on: StopOn) -> std::io::Result<Self> {
+    /// Listens for signals from now on.
+    ///
+    /// # Errors
+    /// The system gives no signal handlers.
+    pub(crate) fn new(stop_on: StopOn) -> std::io::Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())?, stop_on })
     }
 
     /// Waits for the next; the end of input counts once.
-    async fn next(&mut self) {
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
@@ -195,10 +204,25 @@ async fn until_stopped(
 /// The person did not want to wait.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped at once; running calls were ended")]
-struct StoppedAtOnce;
+pub(crate) struct StoppedAtOnce;
 
-async fn bind(settings: &Settings) -> anyhow::Result<TcpListener> {
-    let listen = settings.listen.as_str();
+/// Where to listen, and what is known of who may come.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Address<'a> {
+    /// `HOST:PORT`.
+    pub(crate) listen: &'a str,
+    /// Clients must send a token.
+    pub(crate) has_token: bool,
+    /// Other machines may come without one.
+    pub(crate) allow_public_without_token: bool,
+}
+
+/// Listens.
+///
+/// # Errors
+/// The address is none, is taken, or is open to other machines without a token.
+pub(crate) async fn bind(address: Address<'_>) -> anyhow::Result<TcpListener> {
+    let Address { listen, has_token, allow_public_without_token } = address;
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host(listen)
         .await
         .map_err(|error| WrongUse::error(format!("{error}")))
@@ -207,8 +231,8 @@ async fn bind(settings: &Settings) -> anyhow::Result<TcpListener> {
         .collect();
     let public = addresses.iter().find(|address| !address.ip().is_loopback());
     if let Some(address) = public
-        && settings.http.token.is_none()
-        && !settings.allow_public_without_token
+        && !has_token
+        && !allow_public_without_token
     {
         return Err(WrongUse::error(format!(
             "other machines can reach {address}, and no token is set"
@@ -225,7 +249,7 @@ async fn bind(settings: &Settings) -> anyhow::Result<TcpListener> {
 
 /// Lifts the soft limit on open files towards what a busy service needs, as far as the hard one
 /// lets it.
-fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let wanted = limit.maximum.map_or(WANTED_OPEN_FILES, |hard| hard.min(WANTED_OPEN_FILES));
     if limit.current.is_some_and(|soft| soft < wanted) {
