@@ -172,6 +172,14 @@ pub enum Error {
         /// What it is.
         value: f64,
     },
+    /// No threads to compute on.
+    #[error("can't start {threads} threads: {source}")]
+    Threads {
+        /// How many were wanted; 0 = one a core.
+        threads: usize,
+        /// Why not.
+        source: rayon::ThreadPoolBuildError,
+    },
     /// The weights that adapters belong to are others.
     #[error(
         "the checkpoint {} holds adapters of another model than the recipe's: its weights differ",

@@ -32,4 +32,4 @@ pub use error::{Error, Place};
 pub use observer::{EvaluationMetrics, Event, Observer, Outcome, StepMetrics};
 pub use plan::{StagePlan, available_memory_bytes};
 pub use prepare::{Outline, Prepared};
-pub use run::{Start, directory_of, run};
+pub use run::{Start, directory_of, measure, run};

@@ -15,7 +15,7 @@ pub trait Observer: Send {
     fn event(&mut self, event: &Event);
 
     /// Whether the run should save its state and stop; asked after each step.
-    fn wants_stop(&self) -> bool;
+    fn wants_stop(&mut self) -> bool;
 }
 
 /// What happens in a run.

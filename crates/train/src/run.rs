@@ -90,12 +90,41 @@ impl Start {
 /// Runs every stage that is not done yet.
 ///
 /// `load` gives the model that the run begins with, or that of the checkpoint that it goes on from;
-/// `environment` is written down. The threads are those of the rayon pool of the caller.
+/// `environment` is written down. Computes on as many threads as the recipe says.
 ///
 /// # Errors
 /// Data, model or checkpoint don't fit together, something can't be read or written, or the
 /// arithmetic broke down. Checkpoints that were saved stay good.
 pub fn run(
+    prepared: &Prepared,
+    start: Start,
+    load: impl FnOnce() -> Result<Model, Error> + Send,
+    environment: &Value,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, Error> {
+    on_threads(prepared, || run_stages(prepared, start, load, environment, observer))
+}
+
+/// Seconds that all steps should take, from one micro-batch of each stage, learnt twice and
+/// forgotten. `model` is what `load` of [`run`] would give.
+///
+/// # Errors
+/// The model doesn't fit the recipe or the data.
+pub fn measure(prepared: &Prepared, model: Model) -> Result<f64, Error> {
+    on_threads(prepared, || sft::measure(prepared, model))
+}
+
+/// Runs `work` on the recipe's threads, of which nothing else makes use.
+fn on_threads<T: Send>(
+    prepared: &Prepared,
+    work: impl FnOnce() -> Result<T, Error> + Send,
+) -> Result<T, Error> {
+    let threads = prepared.recipe.threads;
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|source| Error::Threads { threads, source })?.install(work)
+}
+
+fn run_stages(
     prepared: &Prepared,
     start: Start,
     load: impl FnOnce() -> Result<Model, Error>,
@@ -220,6 +249,7 @@ impl RunLog {
         let path = checkpoint::save(&folder, &self.state, &self.options, |folder| {
             learner.save(folder, outline.name.as_deref())?;
             outline.tokenizer.save(folder)?;
+            // The template that was trained with, which need not be the tokenizer's own.
             let template = folder.join("chat_template.jinja");
             let source = outline.family.template().source();
             fs::write(&template, source).map_err(on_file("write", &template))

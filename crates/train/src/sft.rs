@@ -156,6 +156,30 @@ fn evaluate(
     Ok(Some(loss))
 }
 
+/// Seconds that all steps of all stages should take, from a micro-batch of each stage.
+pub(crate) fn measure(prepared: &Prepared, mut model: Model) -> Result<f64, Error> {
+    let mut seconds = 0.0;
+    for stage in &prepared.stages {
+        let mut learner = Learner::new(model, &stage.options, prepared.recipe.seed)?;
+        let examples = stage.examples.all();
+        let first = stage.steps.first().map_or(&[][..], |step| &step.sequences);
+        if let Some(batch) = batches(stage, examples, first).first() {
+            // The first time fills the memory that the second uses again.
+            learner.accumulate(batch, 1.0)?;
+            let begun = Instant::now();
+            learner.accumulate(batch, 1.0)?;
+            let per_token = begun.elapsed().as_secs_f64() / batch.packed().tokens.len() as f64;
+            let begun = Instant::now();
+            let norm = learner.gradient_norm();
+            learner.apply(0.0, norm);
+            let per_step = begun.elapsed().as_secs_f64();
+            seconds += per_token * stage.plan.tokens as f64 + per_step * stage.plan.steps as f64;
+        }
+        model = learner.into_model();
+    }
+    Ok(seconds)
+}
+
 fn batches(stage: &PreparedStage, examples: &[Example], sequences: &[usize]) -> Vec<Batch> {
     let lengths: Vec<usize> = examples.iter().map(|example| example.tokens.len()).collect();
     let groups = micro_batches(&lengths, sequences, stage.options.tokens_per_micro_batch);
