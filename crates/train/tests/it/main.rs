@@ -1,0 +1,8 @@
+//! Training through its public interface: data of every form, runs that stop and go on.
+
+#![cfg(test)]
+
+mod data;
+mod resume;
+mod support;
+mod training;

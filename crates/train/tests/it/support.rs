@@ -1,0 +1,204 @@
+//! A small tokenizer, a small model and a small recipe.
+
+use std::path::{Path, PathBuf};
+
+use rocstar_chat::{Family, Tokenizer};
+use rocstar_nn::config::ModelConfig;
+use rocstar_nn::files;
+use rocstar_nn::parameters::Parameters;
+use rocstar_nn::step::Model;
+use rocstar_train::checkpoint::Checkpoint;
+use rocstar_train::recipe::Recipe;
+use rocstar_train::{Error, Event, Observer, Outcome, Outline, Prepared, Start};
+use serde_json::{Map, Value, json};
+
+/// A folder of its own with data, and the recipe of a run in it.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) recipe: Recipe,
+}
+
+impl Place {
+    /// `stages` is the TOML of the recipe's stages; `DATA` and `MORE` in it are files of data.
+    pub(crate) fn new(stages: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data.jsonl");
+        let more = folder.path().join("more.jsonl");
+        write_rows(&data, (0..12).map(|number| conversation(number, 3)));
+        write_rows(&more, (0..4).map(|number| conversation(number, 5)));
+        let stages = stages
+            .replace("DATA", &data.display().to_string())
+            .replace("MORE", &more.display().to_string());
+        let mut recipe = Recipe::from_toml(&stages).unwrap();
+        recipe.threads = 2;
+        recipe.run.name = "run".to_owned();
+        recipe.run.folder = folder.path().join("runs");
+        recipe.model.path = Some("small".into());
+        Self { folder, recipe }
+    }
+
+    pub(crate) fn run_folder(&self) -> PathBuf {
+        rocstar_train::directory_of(&self.recipe)
+    }
+
+    /// Begins the run, or goes on, and stops it after `stop_after` steps.
+    pub(crate) fn train(&mut self, resumes: bool, stop_after: u64) -> Result<Outcome, Error> {
+        let start = if resumes {
+            Start::resume(&mut self.recipe, None)?
+        } else {
+            Start::new(&self.recipe)?
+        };
+        self.go_on(start, stop_after)
+    }
+
+    /// Goes on from an earlier checkpoint to the end.
+    pub(crate) fn resume_from(&mut self, step: u64) {
+        let start = Start::resume(&mut self.recipe, Some(step)).unwrap();
+        assert_eq!(self.go_on(start, u64::MAX).unwrap(), Outcome::Finished);
+    }
+
+    fn go_on(&self, start: Start, stop_after: u64) -> Result<Outcome, Error> {
+        let prepared = Prepared::new(self.recipe.clone(), outline())?;
+        let model = weights(start.checkpoint(), &self.recipe);
+        let mut observer = Recorder { events: Vec::new(), steps: 0, stop_after };
+        rocstar_train::run(&prepared, start, || Ok(model), &Value::Null, &mut observer)
+    }
+
+    /// Lines of the metrics, without what differs from run to run.
+    pub(crate) fn metrics(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.run_folder().join("metrics.jsonl")).unwrap();
+        text.lines()
+            .map(|line| {
+                let mut line: Map<String, Value> = serde_json::from_str(line).unwrap();
+                line.retain(|key, _| key != "seconds" && key != "tokens_per_s");
+                Value::Object(line)
+            })
+            .collect()
+    }
+
+    /// Every file of the last checkpoint but the state's own (which holds the metrics' length).
+    pub(crate) fn last_checkpoint(&self) -> Vec<(String, Vec<u8>)> {
+        let folder = std::fs::canonicalize(self.run_folder().join("checkpoints/latest")).unwrap();
+        let mut all = files_below(&folder);
+        all.retain(|(name, _)| !name.ends_with("state.json"));
+        all
+    }
+}
+
+fn files_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            all.extend(files_below(&path));
+        } else {
+            all.push((
+                path.file_name().unwrap().to_string_lossy().into_owned(),
+                std::fs::read(&path).unwrap(),
+            ));
+        }
+    }
+    all.sort();
+    all
+}
+
+/// Hears everything, and stops the run after some steps.
+pub(crate) struct Recorder {
+    pub(crate) events: Vec<Event>,
+    pub(crate) steps: u64,
+    pub(crate) stop_after: u64,
+}
+
+impl Observer for Recorder {
+    fn event(&mut self, event: &Event) {
+        self.steps += u64::from(matches!(event, Event::Step(_)));
+        self.events.push(event.clone());
+    }
+
+    fn wants_stop(&mut self) -> bool {
+        self.steps >= self.stop_after
+    }
+}
+
+pub(crate) fn conversation(number: usize, factor: usize) -> Value {
+    json!({ "messages": [
+        { "role": "user", "content": format!("{number} times {factor}?") },
+        { "role": "assistant", "content": format!("It is {}.", number * factor) },
+    ]})
+}
+
+pub(crate) fn write_rows(path: &Path, rows: impl IntoIterator<Item = Value>) {
+    let lines: Vec<String> = rows.into_iter().map(|row| row.to_string()).collect();
+    std::fs::write(path, lines.join("\n") + "\n").unwrap();
+}
+
+pub(crate) fn outline() -> Outline {
+    let tokenizer = tokenizer();
+    let config = ModelConfig {
+        vocabulary_size: tokenizer.vocabulary_size(),
+        hidden_size: 32,
+        layers: 2,
+        heads: 2,
+        key_value_heads: 1,
+        head_size: 16,
+        feed_forward_size: 48,
+        context_tokens: 256,
+        ..ModelConfig::tiny()
+    };
+    Outline { name: Some("small".to_owned()), config, tokenizer, family: Family::chatml().unwrap() }
+}
+
+pub(crate) fn weights(checkpoint: Option<&Checkpoint>, recipe: &Recipe) -> Model {
+    let config = outline().config;
+    let rocstar_train::recipe::Stage::Sft(stage) = &recipe.stage[0];
+    match checkpoint {
+        Some(checkpoint) if stage.lora.is_none() => {
+            let loaded = files::load(&checkpoint.path).unwrap();
+            Model { config: loaded.config, parameters: loaded.parameters }
+        }
+        _ => Model { parameters: Parameters::random(&config, recipe.seed), config },
+    }
+}
+
+/// Every byte is a token; then come ChatML's control tokens.
+pub(crate) fn tokenizer() -> Tokenizer {
+    let vocabulary: Map<String, Value> =
+        byte_letters().into_iter().enumerate().map(|(id, text)| (text, id.into())).collect();
+    let added: Vec<Value> = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+        .iter()
+        .enumerate()
+        .map(|(index, text)| {
+            json!({ "id": 256 + index, "content": text, "single_word": false, "lstrip": false,
+                    "rstrip": false, "normalized": false, "special": true })
+        })
+        .collect();
+    let bytes = json!({ "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                        "use_regex": true });
+    let json = json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added,
+        "normalizer": null, "pre_tokenizer": bytes, "post_processor": null, "decoder": bytes,
+        "model": { "type": "BPE", "dropout": null, "unk_token": null,
+                   "continuing_subword_prefix": null, "end_of_word_suffix": null,
+                   "fuse_unk": false, "byte_fallback": false, "ignore_merges": false,
+                   "vocab": vocabulary, "merges": [] },
+    });
+    Tokenizer::from_json(json.to_string().as_bytes()).unwrap()
+}
+
+/// The letters that byte-level tokenizers write for the bytes 0 to 255: printable ones as they are,
+/// the rest from U+0100 on.
+fn byte_letters() -> Vec<String> {
+    let mut next = 0x100;
+    (0..256_u32)
+        .map(|byte| {
+            let is_printable = matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+            let letter = if is_printable {
+                byte
+            } else {
+                next += 1;
+                next - 1
+            };
+            char::from_u32(letter).unwrap().to_string()
+        })
+        .collect()
+}
