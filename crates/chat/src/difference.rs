@@ -21,7 +21,8 @@ impl Difference {
     pub(crate) fn between(expected: &str, found: &str) -> Self {
         let pairs = expected.char_indices().zip(found.chars());
         let parting = pairs.into_iter().find(|((_, left), right)| left != right);
-        let at_byte = parting.map_or(expected.len().min(found.len()), |((at, _), _)| at);
+        let at_byte = parting.map(|((at, _), _)| at);
+        let at_byte = at_byte.unwrap_or_else(|| expected.len().min(found.len()));
         let shown = |text: &str| text[at_byte..].chars().take(SHOWN_CHARACTERS).collect();
         Self { at_byte, expected: shown(expected), found: shown(found) }
     }

@@ -132,7 +132,7 @@ pub enum Error {
         difference: Difference,
     },
     /// Tools for a template that doesn't show them to the model.
-    #[error("the template of family `{family}` knows no tools; choose `chatml` or `rstar2`")]
+    #[error("family `{family}` has no format for tools; choose the template `chatml` or `rstar2`")]
     ToolsUnsupported {
         /// The family.
         family: &'static str,

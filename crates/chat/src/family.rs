@@ -73,8 +73,11 @@ impl Family {
                 Err(error) => last = Some(error),
             }
         }
-        let source = last.map(Box::new);
-        Err(Error::UnknownFamily { file: template.file().to_owned(), source })
+        let file = template.file().to_owned();
+        Err(match last {
+            Some(error @ Error::UnknownFamily { .. }) => error,
+            other => Error::UnknownFamily { file, source: other.map(Box::new) },
+        })
     }
 
     /// The family of [`Template::rstar2`].

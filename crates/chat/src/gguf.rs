@@ -76,7 +76,7 @@ impl GgufTokenizer {
             "truncation": null,
             "padding": null,
             "added_tokens": self.added_tokens(),
-            "normalizer": pre.normalizer,
+            "normalizer": pre.normalizer.map(|kind| json!({"type": kind})),
             "pre_tokenizer": pre.value(add_prefix_space),
             "post_processor": null,
             "decoder": byte_level(add_prefix_space),

@@ -3,7 +3,8 @@
 //! What is hidden: that models ship their format as a Jinja program written for Python's jinja2 as
 //! transformers runs it, and everything by which another Jinja differs from that (Python's methods,
 //! JSON and text forms, block trimming, `{% generation %}`). Invariant: a template gives the same
-//! text here as there. It is a pure function of its arguments: the time of day comes in as one.
+//! text here as there, or an error (`'%s' % value` is the one expression of Python known to fail). It
+//! is a pure function of its arguments: the time of day comes in as one.
 //!
 //! [`Template::encode`] keeps apart what the template wrote and what people wrote: a message that
 //! contains the text of a control token is encoded as text, with any template.

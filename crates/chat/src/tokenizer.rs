@@ -50,6 +50,8 @@ struct Shared {
     /// Takes the text of control tokens for text.
     plain: tokenizers::Tokenizer,
     table: TokenTable,
+    /// Texts of the control tokens, the longest first.
+    special_texts: Arc<[String]>,
     spelling: Spelling,
     /// Bytes that no token spells; characters that need one can't be encoded.
     missing_bytes: Vec<u8>,
@@ -186,10 +188,9 @@ impl Tokenizer {
         self.shared.table.kind(token) == Kind::Special
     }
 
-    /// The texts of all control tokens.
-    pub(crate) fn special_texts(&self) -> impl Iterator<Item = &str> {
-        let ids = (0..self.vocabulary_size() as u32).filter(|&id| self.is_special(id));
-        ids.filter_map(|id| std::str::from_utf8(self.token_bytes(id)?).ok())
+    /// The texts of all control tokens, the longest first.
+    pub(crate) fn special_texts(&self) -> Arc<[String]> {
+        Arc::clone(&self.shared.special_texts)
     }
 
     /// The chat template that the tokenizer's files hold, with the names of tokens that it may use.

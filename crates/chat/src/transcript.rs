@@ -236,7 +236,7 @@ impl Transcript {
         }
         let author = |byte: usize| {
             let index = ends.partition_point(|&end| end <= byte);
-            segments.get(index).or(segments.last()).map(|segment| segment.provenance)
+            segments.get(index).or_else(|| segments.last()).map(|segment| segment.provenance)
         };
         let mut added = Vec::new();
         for (start, piece) in self.shield.pieces(&text) {

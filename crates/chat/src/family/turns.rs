@@ -73,7 +73,7 @@ impl Family {
                     let place = Place {
                         index,
                         is_last: index + 1 == messages.len(),
-                        is_before_last_question: index < last_question,
+                        is_before_last_question: index <= last_question,
                     };
                     turns.push(self.assistant_turn(message, &place)?);
                     index += 1;
@@ -151,8 +151,8 @@ impl Family {
                 if place.is_before_last_question || (reasoning.is_empty() && !place.is_last) {
                     body
                 } else {
-                    let reasoning = reasoning.trim_matches('\n');
-                    let body = body.trim_start_matches('\n');
+                    let line_ends = content.len() - content.trim_start_matches('\n').len();
+                    let (body, reasoning) = (&body[line_ends..], reasoning.trim_matches('\n'));
                     if reasoning.is_empty() {
                         opening += NO_THINKING;
                         body.to_owned()
@@ -214,7 +214,7 @@ fn last_question(messages: &[Message]) -> usize {
         let is_answer = message.content.starts_with(start) && message.content.ends_with(end);
         message.role == Role::User && !is_answer
     };
-    messages.iter().rposition(is_question).unwrap_or(messages.len().saturating_sub(1))
+    messages.iter().rposition(is_question).unwrap_or_else(|| messages.len().saturating_sub(1))
 }
 
 /// Thinking and text of a message, as Qwen3's template finds them: the thinking may stand in the

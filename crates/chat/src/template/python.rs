@@ -147,6 +147,7 @@ pub(crate) fn float_repr(float: f64) -> String {
 
 /// The filter `tojson` as transformers defines it: `json.dumps` without escaping of characters
 /// outside ASCII, keys in their order.
+#[expect(clippy::needless_pass_by_value, reason = "filters are given their arguments")]
 pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent = options.get::<Option<Value>>("indent")?;
     let indent = match indent.filter(|indent| !indent.is_none()) {

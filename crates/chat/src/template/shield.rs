@@ -7,6 +7,8 @@
 //! from it. (A template that writes two texts with nothing between could join halves; none known
 //! does.)
 
+use std::sync::Arc;
+
 use rocstar_record::message::{Arguments, Message, ToolCall, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -19,9 +21,10 @@ const LAST: u32 = 0xF_FFFD;
 /// What the characters stand for.
 #[derive(Debug, Clone)]
 pub(crate) struct Shield {
-    /// Control tokens first, then private-use characters that the messages held themselves.
-    hidden: Vec<String>,
-    control_tokens: usize,
+    /// Text of each control token, the longest first: one may be the begin of another.
+    control_tokens: Arc<[String]>,
+    /// Private-use characters that the messages held themselves, numbered behind those.
+    private: Vec<String>,
     /// Whether a control token starts with the byte.
     starts: [bool; 256],
 }
@@ -38,15 +41,12 @@ pub(crate) enum Piece<'text> {
 impl Shield {
     /// A shield against the control tokens of a tokenizer.
     pub(crate) fn new(tokenizer: &Tokenizer) -> Self {
-        let mut hidden: Vec<String> =
-            tokenizer.special_texts().filter(|text| !text.is_empty()).map(str::to_owned).collect();
-        // The longest first: one may be the begin of another.
-        hidden.sort_by_key(|text| std::cmp::Reverse(text.len()));
+        let control_tokens = tokenizer.special_texts();
         let mut starts = [false; 256];
-        for text in &hidden {
-            starts[usize::from(text.as_bytes()[0])] = true;
+        for first in control_tokens.iter().filter_map(|text| text.bytes().next()) {
+            starts[usize::from(first)] = true;
         }
-        Self { control_tokens: hidden.len(), hidden, starts }
+        Self { control_tokens, private: Vec::new(), starts }
     }
 
     /// The text with everything hidden that must not be parsed.
@@ -57,7 +57,7 @@ impl Shield {
             let taken = match self.control_token_at(rest) {
                 Some(index) => {
                     out.push(mark(index));
-                    self.hidden[index].len()
+                    self.control_tokens[index].len()
                 }
                 None if index_of(character).is_some() => {
                     out.push(self.mark_of_private(character));
@@ -134,7 +134,7 @@ impl Shield {
         let mut pieces = Vec::new();
         let mut open_from = 0;
         for (at, character) in text.char_indices() {
-            let Some(hidden) = index_of(character).and_then(|index| self.hidden.get(index)) else {
+            let Some(hidden) = index_of(character).and_then(|index| self.hidden(index)) else {
                 continue;
             };
             if open_from < at {
@@ -149,26 +149,32 @@ impl Shield {
         pieces
     }
 
+    /// What the entry stands for.
+    fn hidden(&self, index: usize) -> Option<&str> {
+        let private = || self.private.get(index - self.control_tokens.len());
+        self.control_tokens.get(index).or_else(private).map(String::as_str)
+    }
+
     fn control_token_at(&self, text: &str) -> Option<usize> {
         if !self.starts[usize::from(*text.as_bytes().first()?)] {
             return None;
         }
-        self.hidden[..self.control_tokens].iter().position(|token| text.starts_with(token.as_str()))
+        self.control_tokens.iter().position(|token| text.starts_with(token.as_str()))
     }
 
     /// The mark of a private-use character that the text itself holds.
     fn mark_of_private(&mut self, character: char) -> char {
         let mut buffer = [0; 4];
         let text = &*character.encode_utf8(&mut buffer);
-        let known = self.hidden[self.control_tokens..].iter().position(|known| known == text);
-        let index = known.map_or(self.hidden.len(), |position| self.control_tokens + position);
+        let known = self.private.iter().position(|known| known == text);
+        let index = self.control_tokens.len() + known.unwrap_or(self.private.len());
         if FIRST + index as u32 > LAST {
             // A text with tens of thousands of different private characters: nothing legible is
             // lost, and a mark must stay unambiguous.
             return char::REPLACEMENT_CHARACTER;
         }
         if known.is_none() {
-            self.hidden.push(text.to_owned());
+            self.private.push(text.to_owned());
         }
         mark(index)
     }

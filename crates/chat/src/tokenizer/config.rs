@@ -49,7 +49,7 @@ impl Config {
         let mut keys = read_object(&path)?.unwrap_or_default();
         if let Some(map) = read_object(&folder.join("special_tokens_map.json"))? {
             for (key, value) in map {
-                if NAMED.contains(&key.as_str()) && !keys.get(&key).is_some_and(|v| !v.is_null()) {
+                if NAMED.contains(&key.as_str()) && keys.get(&key).is_none_or(Value::is_null) {
                     keys.insert(key, value);
                 }
             }

@@ -23,7 +23,6 @@ pub(super) fn from_folder(folder: &Path) -> Result<Tokenizer, Error> {
     from_json(&json, &path.display().to_string(), Config::read(folder)?)
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the caller hands its metadata over")]
 pub(super) fn from_gguf(gguf: GgufTokenizer) -> Result<Tokenizer, Error> {
     let json = gguf.to_tokenizer_json()?.to_string();
     let keys = gguf.to_config_json()?;
@@ -51,7 +50,8 @@ pub(super) fn from_json(json: &[u8], file: &str, config: Config) -> Result<Token
     let missing_bytes = missing_bytes_of(&parsing, spelling);
     let mut plain = parsing.clone();
     plain.set_encode_special_tokens(true);
-    let shared = Shared { parsing, plain, table, spelling, missing_bytes, config };
+    let special_texts = special_texts_of(&parsing);
+    let shared = Shared { parsing, plain, table, special_texts, spelling, missing_bytes, config };
     Ok(Tokenizer { shared: Arc::new(shared) })
 }
 
@@ -192,6 +192,15 @@ fn table_of(tokenizer: &tokenizers::Tokenizer, spelling: Spelling) -> TokenTable
         }
     }
     table
+}
+
+/// Texts of the control tokens, the longest first.
+fn special_texts_of(tokenizer: &tokenizers::Tokenizer) -> Arc<[String]> {
+    let added = tokenizer.get_added_tokens_decoder();
+    let special = added.into_values().filter(|token| token.special && !token.content.is_empty());
+    let mut texts: Vec<_> = special.map(|token| token.content).collect();
+    texts.sort_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
+    texts.into()
 }
 
 /// Bytes for which a byte-level vocabulary has no token.
