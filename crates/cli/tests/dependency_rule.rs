@@ -29,7 +29,13 @@ struct Rule {
 /// What draws, serves or waits.
 const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
 
-const RULES: [Rule; 9] = [
+const RULES: [Rule; 10] = [
+    Rule {
+        package: "rocstar-grpo",
+        ours: &["rocstar-record"],
+        never: SERVICES,
+        reason: "the algorithm is pure functions that trainer, dashboard and tests share",
+    },
     Rule {
         package: "rocstar-record",
         ours: &[],
@@ -84,6 +90,7 @@ const RULES: [Rule; 9] = [
         ours: &[
             "rocstar-chat",
             "rocstar-engine",
+            "rocstar-grpo",
             "rocstar-jail",
             "rocstar-nn",
             "rocstar-record",

@@ -1,0 +1,43 @@
+//! The algorithm: which rollouts of a group are learned from, how much each is worth, and what is
+//! minimised.
+//!
+//! Pure functions over plain values: no input or output, no clock, no tensors; random draws come
+//! from keys that are passed in. So the trainer, the dashboard's what-if view and a test call the
+//! same code and get the same answer. Equations are numbered as in the rStar2-Agent report
+//! (arXiv 2508.20722), where N = 2G rollouts of a task are reduced to G:
+//!
+//! 1. [`select()`] keeps G of a group's rollouts ("resample on correct", equations 4 and 5) and says of
+//!    each other why it was dropped;
+//! 2. [`advantages()`] compares the rewards of those that were kept (equation 7);
+//! 3. [`loss`] is the clipped surrogate over their tokens (equation 6), as a scalar reference in
+//!    float64 whose derivatives the trainer uses.
+//!
+//! Working on whole groups of typed facts, and not on tensors, was chosen because selection must be
+//! exact and explainable; the sums over tokens, which are what takes time, stay with the trainer.
+
+pub mod advantage;
+pub mod loss;
+pub mod penalty;
+pub mod select;
+
+pub use advantage::{AdvantageConfig, Baseline, advantages};
+pub use select::{
+    DropCause, GroupVerdict, Mode, RocConfig, Selection, SelectionError, Survivors, select,
+};
+
+/// What the selection needs to know of one rollout.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Facts {
+    /// The rollout's number within its task; ties and draws go by it, never by who finished first.
+    pub sample: u32,
+    /// The final answer was right: reward 1, else 0 (equation 3).
+    pub right: bool,
+    /// Tool calls that the policy made, malformed ones among them.
+    pub tool_calls: u32,
+    /// Of these, calls that could not be parsed, raised, or ran out of time or another limit.
+    pub failed_tool_calls: u32,
+    /// Answer tags in the policy's own text.
+    pub answer_tags: u32,
+    /// Turns of the assistant in the trajectory.
+    pub turns: u32,
+}
