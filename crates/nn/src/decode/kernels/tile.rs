@@ -118,7 +118,7 @@ pub(super) unsafe fn one_panel<L: Lanes, W: Weight>(
             }
         };
     }
-    by_rows!(1 2 3 4 5 6 7 8 9 10 11 12 13 14);
+    by_rows!(1 2 3 4 6 8 12 14);
 }
 
 /// Two panels and up to three rows: as many chains as keep the adders busy.
@@ -163,8 +163,23 @@ pub(super) unsafe fn four_panels<L: Lanes, W: Weight>(
     }
 }
 
-/// Cuts `rows` into tiles of nearly equal height, none above `most`.
+/// Heights of tiles that are compiled, the largest first. Few, as each is compiled for each
+/// instruction set and storage.
+const HEIGHTS: [usize; 8] = [14, 12, 8, 6, 4, 3, 2, 1];
+
+/// Cuts `rows` into tiles of heights that [`one_panel`] has, none above `most`.
 pub(super) fn tiles(rows: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    let count = rows.div_ceil(most).max(1);
-    (0..count).map(move |tile| rows * tile / count..rows * (tile + 1) / count)
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let left = rows - start;
+        let fits = |height: &&usize| **height <= left.min(most);
+        let height = match left {
+            // One row alone would have too few chains to keep the adders busy.
+            5 if most >= 3 => 3,
+            16 if most >= 8 => 8,
+            _ => *HEIGHTS.iter().find(fits)?,
+        };
+        start += height;
+        Some(start - height..start)
+    })
 }
