@@ -1,0 +1,141 @@
+//! What a recipe would do and need: shown by `--dry-run`, checked before every run.
+
+use std::path::Path;
+
+use rocstar_train::{Prepared, StagePlan, available_memory_bytes};
+use serde::Serialize;
+
+use super::model::Weights;
+use super::show::show_seconds;
+use crate::failure::HintExt as _;
+use crate::quantity::show_size;
+use crate::terminal::Terminal;
+
+/// What a recipe would do and need, as `--dry-run --json` prints it.
+#[derive(Debug, Serialize)]
+struct Outlook<'a> {
+    recipe: &'a rocstar_train::recipe::Recipe,
+    stages: Vec<&'a StagePlan>,
+    memory_bytes: u64,
+    memory_available_bytes: Option<u64>,
+    expected_seconds: f64,
+}
+
+/// Prints the whole recipe on standard output, as a file that gives the same run, and the rest as
+/// notes; with `json` all of it as one value.
+///
+/// # Errors
+/// There is not enough memory or disk, or the weights can't be read.
+pub(super) fn show(
+    prepared: &Prepared,
+    weights: &Weights,
+    json: bool,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    if !json {
+        terminal.data(prepared.recipe().to_toml()?.as_bytes())?;
+        for line in prepared.plans().flat_map(lines) {
+            terminal.note(line);
+        }
+    }
+    check_room(prepared)?;
+    let spinner = terminal.spinner("measuring a step");
+    let model = weights.clone().load(prepared.recipe().seed)?;
+    let seconds = rocstar_train::measure(prepared, model)?;
+    spinner.finish_and_clear();
+    if json {
+        return terminal.json(&Outlook {
+            recipe: prepared.recipe(),
+            stages: prepared.plans().collect(),
+            memory_bytes: prepared.memory_bytes(),
+            memory_available_bytes: available_memory_bytes(),
+            expected_seconds: seconds,
+        });
+    }
+    terminal.note(format_args!("time:     about {} without evaluations", show_seconds(seconds)));
+    Ok(())
+}
+
+/// A stage's plan for people.
+pub(super) fn lines(plan: &StagePlan) -> Vec<String> {
+    let data = &plan.data;
+    let mut left_out = Vec::new();
+    for (count, what) in [
+        (data.duplicates, "duplicates"),
+        (data.duplicates_dropped, "duplicates left out"),
+        (data.cut, "cut"),
+        (data.skipped, "too long and left out"),
+        (data.emptied, "with nothing to learn and left out"),
+    ] {
+        if count > 0 {
+            left_out.push(format!(", {count} {what}"));
+        }
+    }
+    let mut lines = vec![format!(
+        "stage {}:  {} conversations, {} tokens, {} of them learnt{}",
+        plan.stage,
+        data.sequences,
+        data.tokens,
+        data.learnt_tokens,
+        left_out.concat()
+    )];
+    if let Some(evaluation) = &plan.evaluation {
+        lines.push(format!(
+            "measured: {} conversations, {} tokens to learn",
+            evaluation.sequences, evaluation.learnt_tokens
+        ));
+    }
+    lines.push(format!(
+        "steps:    {} over {} tokens, {:.2e} operations; {} of {} weights are trained",
+        plan.steps, plan.tokens, plan.operations, plan.trained_parameters, plan.parameters
+    ));
+    lines.push(format!(
+        "memory:   about {}, of which {} activations of {} tokens; a checkpoint takes {}",
+        show_size(plan.memory_bytes),
+        show_size(plan.activation_bytes),
+        plan.micro_batch_tokens,
+        show_size(plan.checkpoint_bytes)
+    ));
+    lines
+}
+
+/// Whether memory and disk can hold the run.
+///
+/// # Errors
+/// One of them can't.
+pub(super) fn check_room(prepared: &Prepared) -> anyhow::Result<()> {
+    let needed = prepared.memory_bytes();
+    if let Some(available) = available_memory_bytes()
+        && needed > available
+    {
+        let (needed, available) = (show_size(needed), show_size(available));
+        return Err(anyhow::anyhow!(
+            "the run needs about {needed} of memory, and {available} are available"
+        ))
+        .hint("lower `tokens_per_micro_batch`, set `recompute = true`, or train adapters (`lora`)");
+    }
+    let folder = &prepared.recipe().run.folder;
+    let checkpoint = prepared.plans().map(|plan| plan.checkpoint_bytes).max().unwrap_or(0);
+    let kept = prepared.recipe().checkpoint.keep_last as u64;
+    // One more is written before the oldest goes.
+    let needed = checkpoint * (kept + 1);
+    if let Some(free) = free_bytes(folder)
+        && needed > free
+    {
+        let (needed, free) = (show_size(needed), show_size(free));
+        return Err(anyhow::anyhow!(
+            "checkpoints need {needed} on the disk of {}, and {free} are free",
+            folder.display()
+        ))
+        .hint("free some, lower `checkpoint.keep_last`, or choose another `run.folder`");
+    }
+    Ok(())
+}
+
+/// Free bytes in the nearest folder above `path` that exists.
+fn free_bytes(path: &Path) -> Option<u64> {
+    let path = std::path::absolute(path).ok()?;
+    let existing = path.ancestors().find(|path| path.exists())?;
+    let stat = rustix::fs::statvfs(existing).ok()?;
+    Some(stat.f_bavail * stat.f_frsize)
+}

@@ -1,0 +1,171 @@
+//! A run as the person sees it: a bar with speed and time left, or plain lines, or lines of JSON.
+
+use std::time::{Duration, Instant};
+
+use indicatif::ProgressBar;
+use rocstar_train::{EvaluationMetrics, Event, Observer, StagePlan, StepMetrics};
+
+use super::stop::Stop;
+use crate::terminal::Terminal;
+
+/// Least time between two lines of steps.
+const BETWEEN_LINES: Duration = Duration::from_secs(5);
+/// Steps of which each has its line.
+const FIRST_STEPS: u64 = 3;
+/// Weight of the newest step in the speed that is shown.
+const NEWEST: f64 = 0.2;
+
+/// Shows a run.
+#[derive(Debug)]
+pub(super) struct Show {
+    terminal: Terminal,
+    json: bool,
+    stop: Stop,
+    stage: Option<Shown>,
+    told_stop: bool,
+    /// What went wrong with standard output.
+    failure: Option<anyhow::Error>,
+}
+
+/// The stage that is shown.
+#[derive(Debug)]
+struct Shown {
+    plan: StagePlan,
+    bar: ProgressBar,
+    done_steps: u64,
+    tokens_per_s: Option<f64>,
+    last_line: Option<Instant>,
+}
+
+impl Show {
+    pub(super) const fn new(terminal: Terminal, json: bool, stop: Stop) -> Self {
+        Self { terminal, json, stop, stage: None, told_stop: false, failure: None }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn finish(&mut self) {
+        if let Some(stage) = self.stage.take() {
+            stage.bar.finish_and_clear();
+        }
+    }
+
+    fn note(&self, text: &str) {
+        match &self.stage {
+            Some(stage) => stage.bar.suspend(|| self.terminal.note(text)),
+            None => self.terminal.note(text),
+        }
+    }
+
+    fn begin_stage(&mut self, plan: &StagePlan) {
+        self.finish();
+        for line in super::outlook::lines(plan) {
+            self.note(&line);
+        }
+        // Steps may differ in size, so the time left follows the tokens.
+        let bar = self.terminal.bar("training", plan.tokens);
+        let done = plan.tokens.checked_div(plan.steps).unwrap_or(0) * plan.done_steps;
+        bar.set_position(done);
+        bar.reset_eta();
+        self.stage = Some(Shown {
+            plan: plan.clone(),
+            bar,
+            done_steps: plan.done_steps,
+            tokens_per_s: None,
+            last_line: None,
+        });
+    }
+
+    fn step(&mut self, step: &StepMetrics) {
+        let shows_bars = self.terminal.shows_bars();
+        let Some(stage) = &mut self.stage else { return };
+        stage.done_steps += 1;
+        let speed = stage.tokens_per_s.map_or(step.tokens_per_s, |speed| {
+            speed + NEWEST * (step.tokens_per_s - speed)
+        });
+        stage.tokens_per_s = Some(speed);
+        let line = format!(
+            "step {}/{} · loss {:.4} · {speed:.0} tokens/s · rate {:.2e} · gradient {:.2}",
+            stage.done_steps, stage.plan.steps, step.loss, step.learning_rate, step.gradient_norm
+        );
+        stage.bar.inc(step.tokens);
+        stage.bar.set_message(line.clone());
+        let is_first = stage.done_steps - stage.plan.done_steps <= FIRST_STEPS;
+        let is_last = stage.done_steps == stage.plan.steps;
+        let waited = stage.last_line.is_none_or(|last| last.elapsed() >= BETWEEN_LINES);
+        if !shows_bars && (is_first || is_last || waited) {
+            stage.last_line = Some(Instant::now());
+            let left = stage.plan.steps - stage.done_steps;
+            let line = format!("{line} · {} left", time_left(stage, speed, left));
+            self.terminal.note(line);
+        }
+    }
+
+    fn evaluation(&self, metrics: &EvaluationMetrics) {
+        self.note(&format!(
+            "step {} · evaluation loss {:.4} on {} sequences in {:.1} s",
+            metrics.step, metrics.loss, metrics.sequences, metrics.seconds
+        ));
+    }
+
+    fn tell_stop(&mut self) {
+        if self.stop.is_asked() && !self.told_stop {
+            self.told_stop = true;
+            self.note("stopping: the state is saved; a second signal stops at once");
+        }
+    }
+}
+
+fn time_left(stage: &Shown, tokens_per_s: f64, steps: u64) -> String {
+    let per_step = stage.plan.tokens as f64 / stage.plan.steps as f64;
+    show_seconds(per_step * steps as f64 / tokens_per_s)
+}
+
+/// A time for people: `42 s`, `12 min`, `3 h 05 min`.
+pub(super) fn show_seconds(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    match whole {
+        0..120 => format!("{whole} s"),
+        120..7_200 => format!("{} min", (whole + 30) / 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+impl Observer for Show {
+    fn event(&mut self, event: &Event) {
+        if self.json
+            && let Err(error) = self.terminal.json_line(event)
+        {
+            self.failure.get_or_insert(error);
+        }
+        match event {
+            Event::Resumed { step } => self.note(&format!("going on after step {step}")),
+            Event::Stage(plan) => self.begin_stage(plan),
+            Event::Evaluating { .. } => {
+                if let Some(stage) = &self.stage {
+                    stage.bar.set_message("evaluating");
+                }
+            }
+            Event::Step(step) => self.step(step),
+            Event::Evaluation(metrics) => self.evaluation(metrics),
+            Event::Checkpoint { path, seconds, .. } => {
+                self.note(&format!("saved {} in {seconds:.1} s", path.display()));
+            }
+        }
+    }
+
+    fn wants_stop(&mut self) -> bool {
+        self.tell_stop();
+        self.stop.is_asked() || self.failure.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::show_seconds;
+
+    #[test]
+    fn times_are_shown_in_the_unit_that_fits() {
+        let all = [0.4, 61.0, 130.0, 7_100.0, 11_100.0].map(show_seconds);
+        assert_eq!(all, ["0 s", "61 s", "2 min", "118 min", "3 h 05 min"]);
+    }
+}
