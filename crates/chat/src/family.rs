@@ -26,10 +26,18 @@ enum Style {
     RStar2,
     /// Thinking in `<think>`, dropped from turns before the last question.
     Qwen3,
+    /// As [`Style::Qwen3`], with the thinking of every turn: what trainers make of it to append.
+    Qwen3Kept,
     /// Tools answer in a user's turn, `<tool_call>` with JSON.
     Qwen25,
     /// A turn is its role and its text, whatever the role.
     SmolLm2,
+}
+
+impl Style {
+    /// The simplest last: its difference is the one to tell where none fits.
+    const ALL: [Self; 5] =
+        [Self::RStar2, Self::Qwen3, Self::Qwen3Kept, Self::Qwen25, Self::SmolLm2];
 }
 
 /// A ChatML template with a way to append turns.
@@ -65,7 +73,7 @@ impl Family {
     /// As [`Self::detect`].
     pub fn detect_with(template: &Template, options: &RenderOptions) -> Result<Self, Error> {
         let mut last = None;
-        for style in [Style::RStar2, Style::Qwen3, Style::Qwen25, Style::SmolLm2] {
+        for style in Style::ALL {
             let found = Self::new(template.clone(), options.clone(), style)
                 .and_then(|family| family.check_probes().map(|()| family));
             match found {
@@ -113,11 +121,13 @@ impl Family {
         Ok(Self { template, options, style, user_opening, assistant_opening })
     }
 
-    /// The family's name: `rstar2`, `qwen3`, `qwen2.5` or `smollm2`, by the way of writing turns.
+    /// The family's name: `rstar2`, `qwen3`, `qwen3-kept` (thinking is never dropped), `qwen2.5` or
+    /// `smollm2`, by the way of writing turns.
     pub fn name(&self) -> &'static str {
         match self.style {
             Style::RStar2 => "rstar2",
             Style::Qwen3 => "qwen3",
+            Style::Qwen3Kept => "qwen3-kept",
             Style::Qwen25 => "qwen2.5",
             Style::SmolLm2 => "smollm2",
         }
@@ -137,7 +147,9 @@ impl Family {
     /// such a model is best described in a message of the system, or with [`Family::chatml`].
     pub fn call_format(&self) -> Option<CallFormat> {
         match self.style {
-            Style::RStar2 | Style::Qwen3 | Style::Qwen25 => Some(CallFormat::Hermes),
+            Style::RStar2 | Style::Qwen3 | Style::Qwen3Kept | Style::Qwen25 => {
+                Some(CallFormat::Hermes)
+            }
             Style::SmolLm2 => None,
         }
     }

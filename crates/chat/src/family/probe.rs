@@ -26,7 +26,7 @@ impl Family {
         match self.style {
             Style::SmolLm2 => return Ok(()),
             Style::Qwen25 => {}
-            Style::RStar2 | Style::Qwen3 => {
+            Style::RStar2 | Style::Qwen3 | Style::Qwen3Kept => {
                 let thinking = Message {
                     reasoning_content: Some("R1".to_owned()),
                     ..text(Role::Assistant, "A1")

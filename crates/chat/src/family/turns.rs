@@ -121,48 +121,39 @@ impl Family {
 
     fn assistant_turn(&self, message: &Message, place: &Place) -> Result<Turn, Error> {
         let calls = self.calls(message, place)?;
-        let reasoning = message.reasoning_content.as_deref().filter(|text| !text.is_empty());
-        let mut opening = ASSISTANT.to_owned();
-        let mut is_forgotten = false;
-        let body = match self.style {
+        let (opening, body) = match self.style {
             Style::SmolLm2 | Style::Qwen25 => {
-                if reasoning.is_some() {
+                if reasoning(message).is_some() {
                     let message = place.index;
                     return Err(Error::ReasoningUnsupported { message, family: self.name() });
                 }
-                join(&message.content, &calls)
+                (ASSISTANT.to_owned(), join(&message.content, &calls))
             }
-            Style::RStar2 => {
-                opening += REASON.0;
-                match reasoning {
-                    Some(reasoning) => {
-                        format!("{reasoning}{}{}", REASON.1, join(&message.content, &calls))
-                    }
-                    None => {
-                        let content = &message.content;
-                        join(content.strip_prefix(REASON.0).unwrap_or(content), &calls)
-                    }
-                }
-            }
-            Style::Qwen3 => {
-                let (reasoning, content) = qwen3_parts(message);
-                is_forgotten = place.is_before_last_question && !reasoning.is_empty();
-                let body = join(content, &calls);
-                if place.is_before_last_question || (reasoning.is_empty() && !place.is_last) {
-                    body
-                } else {
-                    let line_ends = content.len() - content.trim_start_matches('\n').len();
-                    let (body, reasoning) = (&body[line_ends..], reasoning.trim_matches('\n'));
-                    if reasoning.is_empty() {
-                        opening += NO_THINKING;
-                        body.to_owned()
-                    } else {
-                        format!("<think>\n{reasoning}\n</think>\n\n{body}")
-                    }
-                }
+            Style::RStar2 => (format!("{ASSISTANT}{}", REASON.0), rstar2_body(message, &calls)),
+            Style::Qwen3 | Style::Qwen3Kept => {
+                return Ok(self.qwen3_turn(message, &calls, place));
             }
         };
-        Ok(Turn::Assistant { opening, body, message: place.index, is_forgotten })
+        Ok(Turn::Assistant { opening, body, message: place.index, is_forgotten: false })
+    }
+
+    /// Thinking in front, where the template shows it; an empty one is written for the assistant.
+    fn qwen3_turn(&self, message: &Message, calls: &str, place: &Place) -> Turn {
+        let (thinking, content) = qwen3_parts(message);
+        let forgets = self.style == Style::Qwen3 && place.is_before_last_question;
+        let skips = self.style == Style::Qwen3 && thinking.is_empty() && !place.is_last;
+        let mut opening = ASSISTANT.to_owned();
+        let mut body = join(content, calls);
+        if !forgets && !skips {
+            let line_ends = content.len() - content.trim_start_matches('\n').len();
+            body.drain(..line_ends);
+            match thinking.trim_matches('\n') {
+                "" => opening += NO_THINKING,
+                thinking => body = format!("<think>\n{thinking}\n</think>\n\n{body}"),
+            }
+        }
+        let is_forgotten = forgets && !thinking.is_empty();
+        Turn::Assistant { opening, body, message: place.index, is_forgotten }
     }
 
     /// The calls of a message as text.
@@ -189,6 +180,19 @@ fn turn(opening: String, content: Vec<Segment>) -> Vec<Segment> {
 
 fn template_segment(text: String) -> Segment {
     Segment { provenance: Provenance::Template, text }
+}
+
+fn reasoning(message: &Message) -> Option<&str> {
+    message.reasoning_content.as_deref().filter(|text| !text.is_empty())
+}
+
+/// What follows the forced opener of rStar2. A text that begins with the opener doesn't repeat it.
+fn rstar2_body(message: &Message, calls: &str) -> String {
+    let content = &message.content;
+    match reasoning(message) {
+        Some(reasoning) => format!("{reasoning}{}{}", REASON.1, join(content, calls)),
+        None => join(content.strip_prefix(REASON.0).unwrap_or(content), calls),
+    }
 }
 
 /// Text and calls of an assistant's message: the calls on lines of their own.

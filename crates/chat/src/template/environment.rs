@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use minijinja::{Environment, ErrorKind, UndefinedBehavior, syntax::SyntaxConfig};
+use minijinja::{
+    Environment, ErrorKind, UndefinedBehavior, Value, syntax::SyntaxConfig, value::ValueKind,
+};
 use minijinja_contrib::pycompat;
 
 use super::python;
@@ -24,8 +26,21 @@ pub(super) fn new() -> Result<Environment<'static>, minijinja::Error> {
     environment.set_formatter(python::write);
     environment.add_filter("tojson", python::to_json);
     environment.add_filter("string", python::to_text);
+    environment.add_test("iterable", is_iterable);
+    environment.add_test("sequence", is_sequence);
     environment.add_function("raise_exception", raise_exception);
     Ok(environment)
+}
+
+/// Unlike minijinja, Python can't iterate over `None`.
+fn is_iterable(value: &Value) -> bool {
+    !value.is_none() && value.try_iter().is_ok()
+}
+
+/// For jinja2 a sequence is what has a length and an index: text, objects and what is undefined too.
+fn is_sequence(value: &Value) -> bool {
+    use ValueKind::{Map, Seq, String, Undefined};
+    matches!(value.kind(), Undefined | String | Seq | Map)
 }
 
 /// What a template says about a conversation that it can't show.

@@ -78,7 +78,7 @@ QUIRKS = {
     "loop controls": "{% for m in messages %}{% if loop.index == 2 %}{% continue %}{% endif %}{% if loop.index == 4 %}{% break %}{% endif %}{{ m.role }} {% endfor %}",
     "generation": "{% for m in messages %}{% generation %}{{ m.role }}\n{% endgeneration %}{% endfor %}.{%- generation -%} x {%- endgeneration -%}",
     "json": "{{ messages | tojson }}\n{{ {'b': 'é<&>\\'', 'a': [1, 2.0]} | tojson(indent=2) }}\n{{ {'b': 1, 'a': 'é'} | tojson(sort_keys=true, ensure_ascii=true, separators=(',', ':')) }}\n{{ [] | tojson(indent=4) }}",
-    "tests": "{{ 'x' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ none is none }}{{ x is defined }}{{ 1 is number }}{{ false is false }}",
+    "tests": "{{ 'x' is string }}{{ {} is mapping }}{{ [] is iterable }}{{ none is iterable }}{{ 'x' is iterable }}{{ 1 is iterable }}{{ {} is iterable }}{{ x is iterable }}{{ tools is iterable and tools | length > 0 }}{{ 'x' is sequence }}{{ {} is sequence }}{{ 1 is sequence }}{{ [] is sequence }}{{ x is sequence }}{{ none is sequence }}{{ none is none }}{{ x is defined }}{{ 1 is number }}{{ false is false }}",
     "filters": "{{ [1, 2] | join(', ') }}{{ '  a ' | trim }}{{ messages | map(attribute='role') | join('/') }}{{ messages | selectattr('role', 'equalto', 'user') | list | length }}{{ x | default('d') }}{{ 'abc' | length }}{{ messages | last }}",
     "concatenation": "{{ 'n' ~ 1 ~ 'm' }}{{ 'a' + 'b' }}{{ 'x' * 3 }}",
     "macro with default": "{% macro m(a, b='z') %}{{ a }}{{ b }}{% endmacro %}{{ m('x') }}{{ m('x', b='y') }}",

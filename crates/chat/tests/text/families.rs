@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Mutex};
 
 use pretty_assertions::assert_eq;
+use proptest::prelude::*;
 use rocstar_chat::{
     Error, Family, RenderOptions, Show, Special, Template, Tokenizer, Transcript, calls::CallFormat,
 };
@@ -10,7 +11,10 @@ use rocstar_record::message::{Message, ToolSpec};
 use serde_json::{Map, json};
 
 use crate::{
-    support::{assistant, call, calling, small_tokenizer, smollm2, system, tool, tool_spec, user},
+    support::{
+        assistant, call, calling, nasty_text, small_tokenizer, smollm2, system, tool, tool_spec,
+        user,
+    },
     templates::source,
 };
 
@@ -168,6 +172,22 @@ fn a_tokenizer_without_the_turn_tokens_is_refused() {
 }
 
 #[test]
+fn a_template_that_keeps_all_thinking_is_a_family_of_its_own() {
+    let condition = "loop.index0 > found.question and (loop.last or parts.thinking)";
+    let text = source("qwen3_like.jinja");
+    assert!(text.contains(condition));
+    let template = Template::from_source(&text.replace(condition, "true")).expect("a template");
+    let family = Family::detect(&template).expect("a family");
+    assert_eq!(family.name(), "qwen3-kept");
+    let thinking = |text: &str| Message { reasoning_content: Some("t".into()), ..assistant(text) };
+    let chat = [user("a"), thinking("b"), user("c"), assistant("d"), user("e"), thinking("f")];
+    for length in 1..=chat.len() {
+        compare(&small_tokenizer(), &family, &chat[..length], &[]);
+    }
+    template.check_append_only(&chat, &[], &RenderOptions::default()).expect("append-only");
+}
+
+#[test]
 fn variables_of_the_template_stay_in_force() {
     let template = Template::from_source(&source("qwen3_like.jinja")).expect("a template");
     let variables = Map::from_iter([("enable_thinking".to_owned(), json!(false))]);
@@ -182,4 +202,39 @@ fn variables_of_the_template_stay_in_force() {
     transcript.close_assistant().expect("an end");
     let learned = Transcript::from_messages(&tokenizer, &family, &[user("a"), assistant("b")], &[]);
     assert_eq!(transcript.tokens(), learned.expect("a sample").tokens());
+}
+
+/// A conversation that users, tools and an assistant might have, with nasty texts.
+fn conversation() -> impl Strategy<Value = Vec<Message>> {
+    let assistant_message =
+        (nasty_text(), prop::collection::vec(nasty_text(), 0..3)).prop_map(|(text, arguments)| {
+            let calls = arguments.iter().map(|text| call("f", json!({"x": text, "y": [text]})));
+            calling(&text, calls.collect())
+        });
+    let message = prop_oneof![
+        nasty_text().prop_map(|text| user(&text)),
+        nasty_text().prop_map(|text| tool(&text)),
+        nasty_text().prop_map(|text| system(&text)),
+        assistant_message,
+    ];
+    prop::collection::vec(message, 1..7)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn any_conversation_is_what_the_template_renders(
+        messages in conversation(),
+        name in prop::sample::select(vec!["qwen2_5_like.jinja", "rstar2.jinja", "chatml.jinja", "qwen3_like.jinja"]),
+    ) {
+        let tokenizer = small_tokenizer();
+        let family = family(name);
+        let tools = [tool_spec("f")];
+        let transcript = Transcript::new(&tokenizer, &family, &messages, &tools)?;
+        let whole = family.template().encode(&tokenizer, &messages, &tools, family.options())?;
+        prop_assert_eq!(transcript.tokens(), whole);
+        let text = family.template().render(&messages, &tools, family.options())?;
+        prop_assert_eq!(tokenizer.decode(transcript.tokens(), Show::All), text);
+    }
 }
