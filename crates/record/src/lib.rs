@@ -1,8 +1,10 @@
-//! What rocstar writes down and several crates read: messages with their tool calls, and the key of
-//! every random draw.
+//! What rocstar writes down and several crates read: messages with their tool calls, episodes and
+//! groups, the logs that hold them, and the key of every random draw.
 //!
 //! This crate is a contract. It holds data and no behaviour that could differ between the writer and
-//! the reader: no runtime, no tensors, no files of other crates.
+//! the reader: no runtime, no tensors.
 
 pub mod draw;
+pub mod episode;
+pub mod log;
 pub mod message;
