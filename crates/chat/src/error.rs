@@ -275,6 +275,15 @@ pub enum FieldProblem {
         /// The id that it gets.
         actual: u32,
     },
+    /// A GGUF file that doesn't say how text is split into words.
+    #[error(
+        "is missing, so how the model splits text is unknown; convert the model again with a newer \
+         converter, which writes one of {known}"
+    )]
+    NoPreTokenizer {
+        /// The known names.
+        known: String,
+    },
     /// A setting that makes encoding random.
     #[error("is {dropout}; only tokenizers without dropout are supported, remove it")]
     Dropout {

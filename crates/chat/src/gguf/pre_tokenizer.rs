@@ -69,12 +69,17 @@ const RULES: &[(&str, PreTokenizer)] = &[
     ),
 ];
 
-/// The rule of a name; a file without a name has the default one.
+/// The rule of a name.
 pub(super) fn by_name(name: Option<&str>) -> Result<&'static PreTokenizer, Error> {
-    let name = name.unwrap_or("default");
+    let known = || {
+        let names: Vec<_> = RULES.iter().map(|(known, _)| format!("`{known}`")).collect();
+        names.join(", ")
+    };
+    let Some(name) = name else {
+        return Err(super::field("pre", FieldProblem::NoPreTokenizer { known: known() }));
+    };
     RULES.iter().find(|(known, _)| *known == name).map(|(_, rule)| rule).ok_or_else(|| {
-        let known: Vec<_> = RULES.iter().map(|(known, _)| format!("`{known}`")).collect();
-        let problem = FieldProblem::Unknown { found: name.to_owned(), known: known.join(", ") };
+        let problem = FieldProblem::Unknown { found: name.to_owned(), known: known() };
         super::field("pre", problem)
     })
 }

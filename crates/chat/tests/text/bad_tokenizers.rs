@@ -105,6 +105,7 @@ fn bad_gguf_metadata_names_its_key() {
             "pre`: is `new`; known are `default`, `gpt-2`, `smollm`, `starcoder`, `refact`, \
              `qwen2`, `deepseek-r1-qwen`, `llama-bpe`",
         ),
+        (gguf_error(|gguf| gguf.pre = None), "pre`: is missing, so how the model splits text is"),
         (gguf_error(|gguf| gguf.tokens.clear()), "tokens`: is missing"),
         (
             gguf_error(|gguf| gguf.token_types.truncate(3)),
