@@ -5,10 +5,17 @@
 //! what can't be decided is said to be so.
 
 mod inequality;
+pub(crate) mod infinity;
+mod names;
+mod sets;
 mod value;
 
+pub(crate) use names::reduced;
+use names::{by_name, named_items};
+use sets::{pieces, relations_and_set, sets};
+
 use crate::exact::normal_form;
-use crate::expression::{Answer, Expression, Interval, Mark, Sign, Value};
+use crate::expression::{Answer, Expression};
 use crate::numeric;
 use crate::verdict::{Options, Rule};
 
@@ -32,14 +39,18 @@ impl Found {
         Self::Different(why.into())
     }
 
-    /// Same only if both are; the rule is that of the later, weaker one.
+    /// Same only if both are, different if either is; the rule is the weaker one.
     fn and(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Same(rule) => match other() {
                 Self::Same(next) => Self::Same(rule.max(next)),
                 found => found,
             },
-            found => found,
+            Self::Unknown(why) => match other() {
+                Self::Different(where_) => Self::Different(where_),
+                Self::Same(_) | Self::Unknown(_) => Self::Unknown(why),
+            },
+            Self::Different(why) => Self::Different(why),
         }
     }
 }
@@ -63,120 +74,6 @@ pub(crate) fn compare(gold: &Answer, answer: &Answer, options: &Options) -> Foun
         return found;
     }
     same(&reduced(gold), &reduced(answer), options)
-}
-
-/// `x = 5` is 5, `x ∈ S` is S, `a = b = c` is c; inside lists and tuples too.
-pub(crate) fn reduced(answer: &Answer) -> Answer {
-    match answer {
-        Answer::Relation { sides, signs } => {
-            let last = sides.last();
-            let equal = signs.iter().all(|sign| *sign == Sign::Equal);
-            let named = sides.len() > 2
-                || sides.first().is_some_and(|side| is_name(side) || !has_unknown(side));
-            match (last, signs.as_slice()) {
-                (Some(last), _) if equal && named => reduced(last),
-                (Some(last), [Sign::In]) => reduced(last),
-                _ => answer.clone(),
-            }
-        }
-        Answer::List(items) => {
-            let mut flat = Vec::new();
-            for item in items.iter().map(reduced) {
-                match item {
-                    Answer::List(inner) => flat.extend(inner),
-                    other => flat.push(other),
-                }
-            }
-            Answer::List(flat)
-        }
-        Answer::Set(items) => match items.iter().map(reduced).collect::<Vec<_>>() {
-            mut one if one.len() == 1 && matches!(one[0], Answer::List(_)) => match one.remove(0) {
-                Answer::List(items) => Answer::Set(items),
-                other => other,
-            },
-            items => Answer::Set(items),
-        },
-        Answer::Tuple(items) => Answer::Tuple(items.iter().map(reduced).collect()),
-        Answer::Value(_)
-        | Answer::Interval(_)
-        | Answer::Union(_)
-        | Answer::Matrix(_)
-        | Answer::Proportion(_)
-        | Answer::Words(_) => answer.clone(),
-    }
-}
-
-/// A side that only names what the other side says: `x`, `f(x)`, `AB`, `V_1 : V_2`, `(x, y)`.
-fn is_name(side: &Answer) -> bool {
-    match side {
-        Answer::Value(Value { expression, .. }) => is_name_expression(expression),
-        Answer::Proportion(parts) => parts.iter().all(is_name_expression),
-        Answer::Tuple(items) | Answer::List(items) => items.iter().all(is_name),
-        Answer::Words(_) => true,
-        Answer::Set(_)
-        | Answer::Interval(_)
-        | Answer::Union(_)
-        | Answer::Matrix(_)
-        | Answer::Relation { .. } => false,
-    }
-}
-
-fn has_unknown(side: &Answer) -> bool {
-    match side {
-        Answer::Value(Value { expression, .. }) => !value::has_no_unknown(expression),
-        _ => true,
-    }
-}
-
-fn is_name_expression(expression: &Expression) -> bool {
-    match expression {
-        Expression::Symbol(_) | Expression::Call(..) => true,
-        Expression::Product(factors) => {
-            factors.iter().all(|factor| matches!(factor, Expression::Symbol(_)))
-        }
-        _ => false,
-    }
-}
-
-/// The items of `a = 1, b = 2` with their names; nothing unless each item has a name of its own.
-fn named_items(answer: &Answer) -> Option<Vec<(String, &Answer)>> {
-    let items = match answer {
-        Answer::List(items) | Answer::Set(items) => items.as_slice(),
-        _ => return None,
-    };
-    let mut named = Vec::new();
-    for item in items {
-        let Answer::Relation { sides, signs } = item else { return None };
-        let ([Answer::Value(name), value], [Sign::Equal]) = (sides.as_slice(), signs.as_slice())
-        else {
-            return None;
-        };
-        let Expression::Symbol(name) = &name.expression else { return None };
-        if named.iter().any(|(other, _)| other == name) {
-            return None;
-        }
-        named.push((name.clone(), value));
-    }
-    Some(named)
-}
-
-/// Names on both sides must have the same values; other names leave it to the values.
-fn by_name(
-    left: &[(String, &Answer)],
-    right: &[(String, &Answer)],
-    options: &Options,
-) -> Option<Found> {
-    let find = |name: &str| right.iter().find(|(other, _)| other == name);
-    if left.len() != right.len() || left.iter().any(|(name, _)| find(name).is_none()) {
-        return None;
-    }
-    let start = Found::Same(Rule::Exact);
-    Some(left.iter().fold(start, |found, (name, value)| {
-        found.and(|| {
-            let other = find(name).map_or(*value, |(_, other)| other);
-            at(same(&reduced(value), &reduced(other), options), || format!("`{name}`"))
-        })
-    }))
 }
 
 /// Says where a difference is.
@@ -232,22 +129,27 @@ fn same(gold: &Answer, answer: &Answer, options: &Options) -> Found {
         (Relation { sides: left, signs: a }, Relation { sides: right, signs: b }) => {
             inequality::relations((left, a), (right, b), options)
         }
-        (Relation { sides, signs }, Range(_) | Union(_) | Tuple(_) | Set(_)) => {
-            relation_and_set(sides, signs, answer, options)
-        }
-        (Range(_) | Union(_) | Tuple(_) | Set(_), Relation { sides, signs }) => {
+        (
+            Relation { .. } | List(_),
+            Range(_) | Union(_) | Tuple(_) | Set(_) | Answer::Without { .. },
+        ) => relations_and_set(gold, answer, options),
+        (
+            Range(_) | Union(_) | Tuple(_) | Set(_) | Answer::Without { .. },
+            Relation { .. } | List(_),
+        ) => {
             if options.allow_set_relation_comp {
-                relation_and_set(sides, signs, gold, options)
+                relations_and_set(answer, gold, options)
             } else {
-                Found::different("a set was asked for, a relation was given")
+                Found::different("a set was asked for, something else was given")
             }
         }
-        (Range(_) | Union(_) | Tuple(_) | Set(_), Range(_) | Union(_) | Tuple(_) | Set(_)) => {
-            match (pieces(gold), pieces(answer)) {
-                (Some(left), Some(right)) => sets(left, right, options),
-                _ => Found::different("a set and something else"),
-            }
-        }
+        (
+            Range(_) | Union(_) | Tuple(_) | Set(_) | Answer::Without { .. },
+            Range(_) | Union(_) | Tuple(_) | Set(_) | Answer::Without { .. },
+        ) => match (pieces(gold), pieces(answer)) {
+            (Some(left), Some(right)) => sets(left, right, options),
+            _ => Found::different("a set and something else"),
+        },
         _ => Found::Different(format!("{} and {}", kind(gold), kind(answer))),
     }
 }
@@ -265,6 +167,7 @@ pub(crate) const fn kind(answer: &Answer) -> &'static str {
         Answer::List(_) => "a list",
         Answer::Interval(_) => "an interval",
         Answer::Union(_) => "a union",
+        Answer::Without { .. } => "a set without some points",
         Answer::Matrix(_) => "a matrix",
         Answer::Relation { .. } => "a relation",
         Answer::Proportion(_) => "a proportion",
@@ -380,101 +283,4 @@ fn proportions(left: &[Expression], right: &[Expression], options: &Options) -> 
             value::same_expression(&across, &down, options)
         })
     })
-}
-
-fn relation_and_set(sides: &[Answer], signs: &[Sign], set: &Answer, options: &Options) -> Found {
-    match (inequality::solved(sides, signs), pieces(set)) {
-        (Some(solved), Some(pieces)) => sets(solved.pieces, pieces, options),
-        _ => Found::different("a relation and a set"),
-    }
-}
-
-/// The intervals that a set of real numbers is made of; a single number is a closed one.
-fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
-    match answer {
-        Answer::Interval(interval) => Some(vec![interval.clone()]),
-        Answer::Union(parts) => {
-            let parts: Option<Vec<Vec<Interval>>> = parts.iter().map(pieces).collect();
-            Some(parts?.into_iter().flatten().collect())
-        }
-        Answer::Tuple(items) => match items.as_slice() {
-            [Answer::Value(low), Answer::Value(high)] => Some(vec![Interval {
-                low: low.expression.clone(),
-                high: high.expression.clone(),
-                low_closed: false,
-                high_closed: false,
-            }]),
-            _ => None,
-        },
-        Answer::Set(items) => {
-            let points = items.iter().map(|item| match item {
-                Answer::Value(Value { expression, mark: Mark::None }) => Some(Interval {
-                    low: expression.clone(),
-                    high: expression.clone(),
-                    low_closed: true,
-                    high_closed: true,
-                }),
-                _ => None,
-            });
-            points.collect()
-        }
-        Answer::Value(_)
-        | Answer::List(_)
-        | Answer::Matrix(_)
-        | Answer::Relation { .. }
-        | Answer::Proportion(_)
-        | Answer::Words(_) => None,
-    }
-}
-
-/// Same intervals, in order of their lower ends.
-fn sets(left: Vec<Interval>, right: Vec<Interval>, options: &Options) -> Found {
-    let (left, right) = (ordered(left), ordered(right));
-    if left.len() != right.len() {
-        return Found::Different(format!("{} and {} intervals", left.len(), right.len()));
-    }
-    let pairs = left.iter().zip(&right).enumerate();
-    pairs.fold(Found::Same(Rule::Exact), |found, (index, (left, right))| {
-        found.and(|| at(intervals(left, right, options), || format!("interval {}", index + 1)))
-    })
-}
-
-fn intervals(left: &Interval, right: &Interval, options: &Options) -> Found {
-    if (left.low_closed, left.high_closed) != (right.low_closed, right.high_closed) {
-        return Found::different("ends that belong to one and not to the other");
-    }
-    value::same_expression(&left.low, &right.low, options)
-        .and(|| value::same_expression(&left.high, &right.high, options))
-}
-
-/// In order, and joined where one ends at what the next begins with.
-fn ordered(intervals: Vec<Interval>) -> Vec<Interval> {
-    let mut keyed: Vec<(f64, Interval)> =
-        intervals.into_iter().map(|it| (place(&it.low), it)).collect();
-    keyed.sort_by(|left, right| left.0.total_cmp(&right.0));
-    let mut joined: Vec<Interval> = Vec::new();
-    for (_, next) in keyed {
-        if let Some(last) = joined.last_mut()
-            && (last.high_closed || next.low_closed)
-            && place(&last.high) == place(&next.low)
-            && !place(&next.low).is_nan()
-        {
-            last.high = next.high;
-            last.high_closed = next.high_closed;
-        } else {
-            joined.push(next);
-        }
-    }
-    joined
-}
-
-fn place(end: &Expression) -> f64 {
-    use crate::expression::Constant::Infinity;
-    match end {
-        Expression::Constant(Infinity) => f64::INFINITY,
-        Expression::Product(factors) if factors.contains(&Expression::Constant(Infinity)) => {
-            f64::NEG_INFINITY
-        }
-        other => numeric::approximate(other).unwrap_or(f64::NAN),
-    }
 }

@@ -1,6 +1,6 @@
 //! Answers as text, for explanations.
 
-use crate::compare::reduced;
+use crate::compare::{infinity, reduced};
 use crate::exact::normal_form;
 use crate::expression::{Answer, Expression, Interval, Mark, Sign};
 
@@ -25,6 +25,7 @@ fn shown(answer: &Answer) -> String {
         Answer::List(items) => all(items),
         Answer::Interval(interval) => range(interval),
         Answer::Union(parts) => parts.iter().map(shown).collect::<Vec<_>>().join(" ∪ "),
+        Answer::Without { set, points } => format!("{} ∖ {}", shown(set), shown(points)),
         Answer::Matrix(rows) => {
             let row =
                 |row: &Vec<Expression>| row.iter().map(expression).collect::<Vec<_>>().join(", ");
@@ -68,5 +69,10 @@ const fn sign_text(sign: Sign) -> &'static str {
 }
 
 fn expression(expression: &Expression) -> String {
-    normal_form(expression).map_or_else(|_| "(too large to show)".to_owned(), |form| form.text())
+    match infinity::sign(expression) {
+        Some(true) => return "∞".to_owned(),
+        Some(false) => return "-∞".to_owned(),
+        None => {}
+    }
+    normal_form(expression).map_or_else(|_| "(no normal form)".to_owned(), |form| form.text())
 }

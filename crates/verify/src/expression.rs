@@ -8,11 +8,11 @@ use num_bigint::BigInt;
 use num_rational::Ratio;
 
 /// An exact rational number.
-pub type Rational = Ratio<BigInt>;
+pub(crate) type Rational = Ratio<BigInt>;
 
 /// A mathematical expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expression {
+pub(crate) enum Expression {
     /// A number.
     Number(Number),
     /// A variable, with its index: `x`, `a_{37}`, `\alpha`.
@@ -35,16 +35,16 @@ pub enum Expression {
 
 /// A number as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Number {
+pub(crate) struct Number {
     /// Its value.
-    pub value: Rational,
+    pub(crate) value: Rational,
     /// Digits after the decimal point; `None` for an exact number.
-    pub decimal_places: Option<u32>,
+    pub(crate) decimal_places: Option<u32>,
 }
 
 /// A constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Constant {
+pub(crate) enum Constant {
     /// π.
     Pi,
     /// Euler's number.
@@ -57,7 +57,7 @@ pub enum Constant {
 
 /// A function that the comparison can evaluate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Function {
+pub(crate) enum Function {
     /// Square root, or the root whose degree is the second argument.
     Root,
     /// Sine.
@@ -110,22 +110,22 @@ pub enum Function {
 
 /// ∑ or ∏.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Series {
+pub(crate) struct Series {
     /// Adds or multiplies.
-    pub kind: SeriesKind,
+    pub(crate) kind: SeriesKind,
     /// The index.
-    pub index: String,
+    pub(crate) index: String,
     /// First value of the index.
-    pub from: Expression,
+    pub(crate) from: Expression,
     /// Last value of the index.
-    pub to: Expression,
+    pub(crate) to: Expression,
     /// What is added or multiplied.
-    pub body: Expression,
+    pub(crate) body: Expression,
 }
 
 /// ∑ or ∏.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SeriesKind {
+pub(crate) enum SeriesKind {
     /// ∑.
     Sum,
     /// ∏.
@@ -134,7 +134,7 @@ pub enum SeriesKind {
 
 /// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// A value, with what was written beside it.
     Value(Value),
     /// `(a, b, …)`; two elements may also be an open interval.
@@ -147,6 +147,13 @@ pub enum Answer {
     Interval(Interval),
     /// A union of sets.
     Union(Vec<Self>),
+    /// A set without some points: `ℝ ∖ {2}`.
+    Without {
+        /// The set.
+        set: Box<Self>,
+        /// What is taken out of it.
+        points: Box<Self>,
+    },
     /// Rows of a matrix or vector, all of the same length.
     Matrix(Vec<Vec<Expression>>),
     /// Sides and the signs between them, one fewer: `a < b ≤ c`, `x = 5`.
@@ -164,16 +171,16 @@ pub enum Answer {
 
 /// A value and its marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Value {
+pub(crate) struct Value {
     /// The value itself, marks left out.
-    pub expression: Expression,
+    pub(crate) expression: Expression,
     /// What was written after it.
-    pub mark: Mark,
+    pub(crate) mark: Mark,
 }
 
 /// What stands beside a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Mark {
+pub(crate) enum Mark {
     /// Nothing.
     None,
     /// A per cent sign or word.
@@ -186,20 +193,20 @@ pub enum Mark {
 
 /// An interval of real numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Interval {
+pub(crate) struct Interval {
     /// Lower end.
-    pub low: Expression,
+    pub(crate) low: Expression,
     /// Upper end.
-    pub high: Expression,
+    pub(crate) high: Expression,
     /// The lower end belongs to it.
-    pub low_closed: bool,
+    pub(crate) low_closed: bool,
     /// The upper end belongs to it.
-    pub high_closed: bool,
+    pub(crate) high_closed: bool,
 }
 
 /// A relation's sign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sign {
+pub(crate) enum Sign {
     /// `=`, also ≈ and ≡.
     Equal,
     /// `≠`.
@@ -218,18 +225,18 @@ pub enum Sign {
 
 impl Expression {
     /// A whole number.
-    pub fn integer(value: impl Into<BigInt>) -> Self {
+    pub(crate) fn integer(value: impl Into<BigInt>) -> Self {
         Self::exact(Rational::from_integer(value.into()))
     }
 
     /// An exact number.
-    pub const fn exact(value: Rational) -> Self {
+    pub(crate) const fn exact(value: Rational) -> Self {
         Self::Number(Number { value, decimal_places: None })
     }
 
     /// `−self`.
     #[must_use]
-    pub fn negated(self) -> Self {
+    pub(crate) fn negated(self) -> Self {
         match self {
             Self::Number(Number { value, decimal_places }) => {
                 Self::Number(Number { value: -value, decimal_places })
@@ -240,23 +247,23 @@ impl Expression {
 
     /// `1 / self`.
     #[must_use]
-    pub fn inverted(self) -> Self {
+    pub(crate) fn inverted(self) -> Self {
         Self::Power(Box::new(self), Box::new(Self::integer(-1)))
     }
 
     /// A sum; of one term, that term.
-    pub fn sum(mut terms: Vec<Self>) -> Self {
+    pub(crate) fn sum(mut terms: Vec<Self>) -> Self {
         if terms.len() == 1 { terms.remove(0) } else { Self::Sum(terms) }
     }
 
     /// A product; of one factor, that factor.
-    pub fn product(mut factors: Vec<Self>) -> Self {
+    pub(crate) fn product(mut factors: Vec<Self>) -> Self {
         if factors.len() == 1 { factors.remove(0) } else { Self::Product(factors) }
     }
 
     /// `self ^ exponent`.
     #[must_use]
-    pub fn power(self, exponent: Self) -> Self {
+    pub(crate) fn power(self, exponent: Self) -> Self {
         Self::Power(Box::new(self), Box::new(exponent))
     }
 }

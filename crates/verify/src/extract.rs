@@ -88,12 +88,12 @@ fn lenient(text: &str) -> Vec<Candidate<'_>> {
         pieces(inside, ExtractionRule::Tag, &mut found);
         return found;
     }
-    if text.len() <= MAX_WHOLE_BYTES {
-        found.push(candidate(ExtractionRule::Whole, text));
-    }
     if let Some((_, rest)) = phrase {
         found.push(candidate(ExtractionRule::Phrase, rest));
         pieces(rest, ExtractionRule::Phrase, &mut found);
+    }
+    if text.len() <= MAX_WHOLE_BYTES {
+        found.push(candidate(ExtractionRule::Whole, text));
     }
     pieces(text, ExtractionRule::Formula, &mut found);
     found
@@ -116,7 +116,7 @@ fn pieces<'t>(text: &'t str, rule: ExtractionRule, found: &mut Vec<Candidate<'t>
             pieces.push((place(rest), ExtractionRule::Tail, rest));
         }
     }
-    if let Some(number) = last_number(text) {
+    if let Some(number) = last_number(text).filter(|number| stands_alone(text, number)) {
         pieces.push((place(number), ExtractionRule::Number, sentence(number)));
         pieces.push((place(number), ExtractionRule::Number, bare_number(number)));
     }
@@ -253,7 +253,8 @@ fn belong_together(gap: &str) -> bool {
 
 /// The rest of the sentence after the last phrase that announces an answer.
 fn after_phrase(text: &str) -> Option<(usize, &str)> {
-    const PHRASES: [&str; 7] = [
+    const PHRASES: [&str; 8] = [
+        "####",
         "final answer is",
         "final answer:",
         "final answer",
@@ -334,6 +335,33 @@ fn last_number(text: &str) -> Option<&str> {
         && bytes[start - 1] == b'-'
         && (start == 1 || !bytes[start - 2].is_ascii_alphanumeric());
     text.get(start - usize::from(signed)..)
+}
+
+/// Whether the number is one, and no part of mathematics that could not be read: `x^2`, `∛8`, `5!`.
+fn stands_alone(text: &str, number: &str) -> bool {
+    let before = &text[..text.len() - number.len()];
+    let after = &number[bare_number(number).len()..];
+    let opens = |c: char| "*=:$€£¥~\"'“`#>".contains(c) || c.is_whitespace();
+    let last = before.chars().next_back();
+    let apart =
+        last.is_none_or(|c| opens(c) || c == '(' && before.trim_end_matches('(').ends_with(opens));
+    let word_before = before.trim_end_matches(|c: char| opens(c) || c == '(');
+    // A word, or the end of a clause; no sign and no command.
+    let command = word_before.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let follows_prose = word_before.is_empty()
+        || (word_before.ends_with(|c: char| c.is_alphabetic() || ".,;:!?|".contains(c))
+            && !command.ends_with('\\'));
+    let mut rest = after.chars();
+    let ends = match rest.next() {
+        None => true,
+        Some('\\') => {
+            rest.next().is_some_and(|c| "%$)],; ".contains(c)) || after.starts_with("\\text")
+        }
+        Some('!') => false,
+        Some(c) => c.is_whitespace() || c.is_alphabetic() || ".,;:?%°$€£¥*)\"'”`<".contains(c),
+    };
+    let continues = after.trim_start().starts_with(['+', '^', '/', '×', '·', '=', '−']);
+    apart && follows_prose && ends && !continues
 }
 
 /// The number itself, with what parts and separates its digits.

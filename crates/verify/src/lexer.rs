@@ -5,20 +5,26 @@
 //! `\dfrac`, `\tfrac` and `\cfrac` are `\frac`; `≤`, `<=`, `\leq` are one token. Each token keeps
 //! its position in the text for the explanation.
 
+mod tables;
+
+use tables::{
+    GREEK, GREEK_SAME, SIGN_COMMANDS, UNICODE_FRACTIONS, UNICODE_LETTERS, UNICODE_POWERS,
+};
+
 /// A token and where it begins, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Token {
+pub(crate) struct Token {
     /// What it is.
-    pub kind: TokenKind,
+    pub(crate) kind: TokenKind,
     /// Byte of the text at which it begins.
-    pub position: usize,
+    pub(crate) position: usize,
     /// White space (of any spelling) stands before it.
-    pub spaced: bool,
+    pub(crate) spaced: bool,
 }
 
 /// What a token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TokenKind {
+pub(crate) enum TokenKind {
     /// Digits with at most one point; never a sign or separator: `12`, `0.5`, `.5`.
     Digits(String),
     /// One letter, Latin or Greek by name: `x`, `alpha`.
@@ -41,13 +47,17 @@ pub enum TokenKind {
 }
 
 /// Signs for `\{` and `\}`: braces that are written, where `{` and `}` only group.
-pub const OPEN_SET: char = '⦃';
+pub(crate) const OPEN_SET: char = '⦃';
 /// See [`OPEN_SET`].
-pub const CLOSE_SET: char = '⦄';
+pub(crate) const CLOSE_SET: char = '⦄';
+/// The sign for `\$`: money, where `$` only delimits.
+pub(crate) const DOLLAR: char = '＄';
+/// The sign for `\mathbb{R}`.
+pub(crate) const REALS: char = 'ℝ';
 
 /// Tokens of `text`. Never fails: a character that means nothing becomes a [`TokenKind::Sign`],
 /// which the parser then refuses at its position.
-pub fn tokens(text: &str) -> Vec<Token> {
+pub(crate) fn tokens(text: &str) -> Vec<Token> {
     Lexer { text, at: 0, found: Vec::new(), spaced: false, joined: false, matrix_depth: 0 }.run()
 }
 
@@ -116,8 +126,18 @@ impl<'t> Lexer<'t> {
                 _ => break,
             }
         }
+        // `1.234.567`: several points in a row part thousands.
+        let mut groups = rest[..end].find('.').map_or(0, |point| usize::from(end == point + 4));
+        while groups > 0 && is_point_group(&rest[end..]) {
+            end += 4;
+            groups += 1;
+        }
         self.at += end;
-        self.push(TokenKind::Digits(rest[..end].to_owned()), start);
+        let mut digits = rest[..end].to_owned();
+        if groups > 1 {
+            digits.retain(|it| it != '.');
+        }
+        self.push(TokenKind::Digits(digits), start);
     }
 
     fn letters(&mut self, start: usize) {
@@ -157,6 +177,11 @@ impl<'t> Lexer<'t> {
             }
         }
         self.at += next.len_utf8();
+        if let Some((_, above, below)) = UNICODE_FRACTIONS.iter().find(|(it, ..)| *it == next) {
+            self.push(TokenKind::Command("frac".to_owned()), start);
+            self.push(TokenKind::Digits((*above).to_owned()), start);
+            return self.push(TokenKind::Digits((*below).to_owned()), start);
+        }
         if let Some((digits, _)) = UNICODE_POWERS.iter().find(|(_, it)| *it == next) {
             self.push(TokenKind::Sign('^'), start);
             return self.push(TokenKind::Digits((*digits).to_owned()), start);
@@ -206,7 +231,9 @@ impl<'t> Lexer<'t> {
             }
             '{' => self.escaped(TokenKind::Sign(OPEN_SET), start),
             '}' => self.escaped(TokenKind::Sign(CLOSE_SET), start),
-            '%' | '$' | '&' | '#' | '_' => self.escaped(TokenKind::Sign(next), start),
+            // Money, where a bare `$` only delimits mathematics.
+            '$' => self.escaped(TokenKind::Sign(DOLLAR), start),
+            '%' | '&' | '#' | '_' => self.escaped(TokenKind::Sign(next), start),
             '|' => self.escaped(TokenKind::Sign('|'), start),
             '!' => {
                 self.at += 2;
@@ -241,13 +268,14 @@ impl<'t> Lexer<'t> {
             "left" | "right" | "middle" => self.after_size(),
             "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" | "biggl"
             | "biggr" | "displaystyle" | "textstyle" | "limits" | "nolimits" | "mathrm"
-            | "mathbf" | "mathit" | "mathsf" | "mathbb" | "mathcal" | "boldsymbol" | "bf"
-            | "rm" | "it" | "ensuremath" | "operatorname" | "vec" | "overrightarrow" | "hat"
-            | "bar" | "underline" | "tilde" | "mathop" | "boxed" | "fbox" | "phantom"
-            | "hphantom" | "vphantom" | "displaylimits" | "no" => {}
+            | "mathbf" | "mathit" | "mathsf" | "mathcal" | "boldsymbol" | "bf" | "rm" | "it"
+            | "ensuremath" | "operatorname" | "vec" | "overrightarrow" | "hat" | "bar"
+            | "underline" | "tilde" | "mathop" | "boxed" | "fbox" | "phantom" | "hphantom"
+            | "vphantom" | "displaylimits" | "no" => {}
             "quad" | "qquad" | "space" | "thinspace" | "hspace" | "enspace" | "nbsp" => {
                 self.spaced = true;
             }
+            "mathbb" | "Bbb" => self.blackboard(start),
             "text" | "textbf" | "textit" | "textrm" | "mbox" | "hbox" | "textnormal" | "textsf"
             | "texttt" | "emph" => self.text_command(start),
             "begin" => self.environment(start, true),
@@ -288,6 +316,17 @@ impl<'t> Lexer<'t> {
     fn after_size(&mut self) {
         if self.rest().starts_with('.') {
             self.at += 1;
+        }
+    }
+
+    /// `\mathbb{R}` is a set, other letters of this style are letters.
+    fn blackboard(&mut self, start: usize) {
+        let trimmed = self.rest().trim_start();
+        for spelling in ["{R}", "R"] {
+            if trimmed.starts_with(spelling) {
+                self.at = self.text.len() - trimmed.len() + spelling.len();
+                return self.push(TokenKind::Sign(REALS), start);
+            }
         }
     }
 
@@ -334,8 +373,17 @@ impl<'t> Lexer<'t> {
     }
 }
 
+/// `.567` and no further digit.
+fn is_point_group(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.first() == Some(&b'.')
+        && bytes.len() >= 4
+        && bytes[1..4].iter().all(u8::is_ascii_digit)
+        && !bytes.get(4).is_some_and(u8::is_ascii_digit)
+}
+
 /// Bytes of `inside` before the brace that closes it; all of it where none does.
-pub fn closing_brace(inside: &str) -> usize {
+pub(crate) fn closing_brace(inside: &str) -> usize {
     let mut depth = 0_usize;
     let mut escaped = false;
     for (index, byte) in inside.bytes().enumerate() {
@@ -367,141 +415,3 @@ fn is_command(name: &str) -> bool {
         || GREEK.contains(&name)
         || SIGN_COMMANDS.iter().any(|(it, _)| *it == name)
 }
-
-const SIGN_COMMANDS: &[(&str, char)] = &[
-    ("cdot", '*'),
-    ("times", '*'),
-    ("ast", '*'),
-    ("div", '/'),
-    ("pm", '±'),
-    ("mp", '∓'),
-    ("le", '≤'),
-    ("leq", '≤'),
-    ("leqslant", '≤'),
-    ("ge", '≥'),
-    ("geq", '≥'),
-    ("geqslant", '≥'),
-    ("lt", '<'),
-    ("gt", '>'),
-    ("ne", '≠'),
-    ("neq", '≠'),
-    ("approx", '='),
-    ("equiv", '='),
-    ("simeq", '='),
-    ("in", '∈'),
-    ("cup", '∪'),
-    ("bigcup", '∪'),
-    ("cap", '∩'),
-    ("setminus", '∖'),
-    ("infty", '∞'),
-    ("infinity", '∞'),
-    ("emptyset", '∅'),
-    ("varnothing", '∅'),
-    ("lbrace", OPEN_SET),
-    ("rbrace", CLOSE_SET),
-    ("lbrack", '['),
-    ("rbrack", ']'),
-    ("lparen", '('),
-    ("rparen", ')'),
-    ("vert", '|'),
-    ("lvert", '|'),
-    ("rvert", '|'),
-    ("mid", '|'),
-    ("colon", ':'),
-    ("langle", '⟨'),
-    ("rangle", '⟩'),
-    ("lfloor", '⌊'),
-    ("rfloor", '⌋'),
-    ("lceil", '⌈'),
-    ("rceil", '⌉'),
-    ("circ", '°'),
-    ("degree", '°'),
-    ("prime", '\''),
-    ("percent", '%'),
-    ("land", '∧'),
-    ("wedge", '∧'),
-    ("lor", '∨'),
-    ("vee", '∨'),
-    ("to", '→'),
-    ("rightarrow", '→'),
-    ("implies", '→'),
-    ("Rightarrow", '→'),
-];
-
-const GREEK: &[&str] = &[
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "varepsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "vartheta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "pi",
-    "rho",
-    "sigma",
-    "tau",
-    "upsilon",
-    "phi",
-    "varphi",
-    "chi",
-    "psi",
-    "omega",
-    "Gamma",
-    "Delta",
-    "Theta",
-    "Lambda",
-    "Xi",
-    "Pi",
-    "Sigma",
-    "Phi",
-    "Psi",
-    "Omega",
-    "ell",
-];
-
-/// Two shapes of one letter.
-const GREEK_SAME: &[(&str, &str)] =
-    &[("varepsilon", "epsilon"), ("vartheta", "theta"), ("varphi", "phi")];
-
-const UNICODE_LETTERS: &[(char, &str)] = &[
-    ('π', "pi"),
-    ('α', "alpha"),
-    ('β', "beta"),
-    ('γ', "gamma"),
-    ('δ', "delta"),
-    ('ε', "epsilon"),
-    ('θ', "theta"),
-    ('λ', "lambda"),
-    ('μ', "mu"),
-    ('ρ', "rho"),
-    ('σ', "sigma"),
-    ('τ', "tau"),
-    ('φ', "phi"),
-    ('ϕ', "phi"),
-    ('ω', "omega"),
-    ('Δ', "Delta"),
-    ('Ω', "Omega"),
-    ('ℓ', "ell"),
-];
-
-const UNICODE_POWERS: &[(&str, char)] = &[
-    ("0", '⁰'),
-    ("1", '¹'),
-    ("2", '²'),
-    ("3", '³'),
-    ("4", '⁴'),
-    ("5", '⁵'),
-    ("6", '⁶'),
-    ("7", '⁷'),
-    ("8", '⁸'),
-    ("9", '⁹'),
-];

@@ -17,16 +17,18 @@ mod exact;
 mod expression;
 mod extract;
 mod lexer;
+mod modular;
 mod numeric;
 mod parser;
 mod units;
 mod verdict;
+mod work;
 
 use compare::Found;
 use expression::Answer;
 use extract::{Candidate, candidates};
 pub use extract::{Extraction, ExtractionRule};
-use parser::{ParseError, Parsed, parse};
+use parser::{Choice, ParseError, Parsed, parse};
 pub use verdict::{Options, Report, Rule, Side, Understood, Verdict};
 
 /// Compares the answer in `answer` with the one in `gold`.
@@ -38,6 +40,7 @@ pub use verdict::{Options, Report, Rule, Side, Understood, Verdict};
 /// assert_eq!(report.verdict, Verdict::Right);
 /// ```
 pub fn verify(gold: &str, answer: &str, options: &Options) -> Report {
+    work::begin();
     let gold = read(gold, Extraction::Lenient);
     let answer = read(answer, options.extraction);
     let found = match (&gold.parsed, &answer.parsed) {
@@ -51,7 +54,15 @@ pub fn verify(gold: &str, answer: &str, options: &Options) -> Report {
         Some(Found::Unknown(why)) => (Verdict::Undecided { why: why.clone() }, None, Some(why)),
         None => (unparseable(&gold, &answer), None, None),
     };
-    Report { verdict, rule, difference, gold: gold.understood(), answer: answer.understood() }
+    let work_steps = work::spent();
+    Report {
+        verdict,
+        rule,
+        difference,
+        work_steps,
+        gold: gold.understood(),
+        answer: answer.understood(),
+    }
 }
 
 /// A text with the answer that was found in it.
@@ -86,13 +97,17 @@ fn read(text: &str, extraction: Extraction) -> Read {
                         | ExtractionRule::Tag
                         | ExtractionRule::Formula
                 );
-                if apart {
+                if apart || read.parsed.as_ref().is_ok_and(|it| it.choice.is_some()) {
                     return words.unwrap_or(read);
                 }
                 words.get_or_insert(read);
             }
             Ok(_) => return read,
             Err(_) => {
+                // What the author marked is the answer, whether or not it can be read.
+                if matches!(rule, ExtractionRule::Boxed | ExtractionRule::BoxInTag) {
+                    return read;
+                }
                 failed.get_or_insert(read);
             }
         }
@@ -110,18 +125,40 @@ fn compared(gold: &Parsed, answer: &Parsed, options: &Options) -> Option<Found> 
     if found.is_same() {
         return Some(found);
     }
-    let comma = |parsed: &Parsed| parsed.decimal_comma.clone().map(Answer::from);
-    let other =
-        |parsed: &Parsed| matches!(parsed.answer, Answer::Value(_)).then(|| parsed.answer.clone());
-    for (left, right) in [(comma(gold), other(answer)), (other(gold), comma(answer))] {
-        if let (Some(left), Some(right)) = (left, right) {
-            let second = compare::compare(&left, &right, options);
-            if second.is_same() {
-                return Some(second);
-            }
+    for (left, right) in other_readings(gold, answer) {
+        let second = compare::compare(&left, &right, options);
+        if second.is_same() {
+            return Some(second);
         }
     }
     Some(found)
+}
+
+/// Pairs of readings beside the first ones: decimal commas, and choices with what they say.
+fn other_readings(gold: &Parsed, answer: &Parsed) -> Vec<(Answer, Answer)> {
+    let mut pairs = Vec::new();
+    let comma = |parsed: &Parsed| parsed.decimal_comma.clone().map(Answer::from);
+    let value =
+        |parsed: &Parsed| matches!(parsed.answer, Answer::Value(_)).then(|| parsed.answer.clone());
+    for (left, right) in [(comma(gold), value(answer)), (value(gold), comma(answer))] {
+        pairs.extend(left.zip(right));
+    }
+    if let (Some(left), Some(right)) = (&gold.choice, &answer.choice) {
+        pairs.push((letter(left), letter(right)));
+    }
+    if let Some(choice) = &answer.choice {
+        pairs.push((gold.answer.clone(), letter(choice)));
+        pairs.extend(choice.content.clone().map(|content| (gold.answer.clone(), content)));
+    }
+    if let Some(choice) = &gold.choice {
+        pairs.push((letter(choice), answer.answer.clone()));
+        pairs.extend(choice.content.clone().map(|content| (content, answer.answer.clone())));
+    }
+    pairs
+}
+
+fn letter(choice: &Choice) -> Answer {
+    Answer::Words(choice.letter.to_string())
 }
 
 /// The same signs in the same order, for what is no mathematics that is known here.

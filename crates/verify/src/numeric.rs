@@ -7,11 +7,16 @@
 //! Invariant: a difference is only reported where it is larger than the error; agreement at seeded
 //! points is no proof, but an accident would need an expression made for these points.
 
+mod elementary;
+mod functions;
+
 use astro_float_num::{BigFloat, Consts, RoundingMode, Sign};
 use num_bigint::BigInt;
 use num_traits::{Signed as _, ToPrimitive as _, Zero as _};
 
-use crate::expression::{Constant, Expression, Function, Rational, Series, SeriesKind};
+use crate::exact::normal_form;
+use crate::expression::{Constant, Expression, Function, Rational};
+use crate::work;
 
 /// Precisions of the two computations, in bits.
 const PRECISIONS: [usize; 2] = [192, 320];
@@ -22,6 +27,8 @@ const POINTS: u64 = 10;
 const ENOUGH_POINTS: usize = 3;
 /// Operations of one comparison, all points together.
 const MAX_OPERATIONS: usize = 20_000;
+/// Largest argument of a function, in bits.
+const MAX_ANGLE_BITS: i32 = 256;
 const ROUND: RoundingMode = RoundingMode::ToEven;
 
 /// What the numbers say.
@@ -41,6 +48,7 @@ pub(crate) fn compare(left: &Expression, right: &Expression) -> Numeric {
     let mut symbols = Vec::new();
     collect_symbols(left, &mut symbols);
     collect_symbols(right, &mut symbols);
+    machine.whole_symbols = counts(left) || counts(right);
     let (points, enough) = if symbols.is_empty() { (1, 1) } else { (POINTS, ENOUGH_POINTS) };
     let mut agreeing = 0;
     for point in 0..points {
@@ -61,9 +69,13 @@ pub(crate) fn approximate(expression: &Expression) -> Option<f64> {
     if !symbols.is_empty() {
         return None;
     }
+    if let Some(value) = normal_form(expression).ok().and_then(|form| form.as_rational()) {
+        let (above, below) = (value.numer().to_f64()?, value.denom().to_f64()?);
+        return Some(above / below).filter(|it| it.is_finite());
+    }
     let mut machine = Machine::new()?;
     let value = machine.evaluate(expression)?;
-    value.imaginary.is_zero().then(|| to_f64(&value.real, &mut machine.constants))?
+    value.imaginary.is_zero().then(|| to_f64(&value.real))?
 }
 
 /// `|left − right| ≤ tolerance` for constant real expressions, `None` where that isn't known.
@@ -106,11 +118,43 @@ fn collect_symbols<'e>(expression: &'e Expression, symbols: &mut Vec<&'e str>) {
     }
 }
 
-fn to_f64(value: &BigFloat, constants: &mut Consts) -> Option<f64> {
+/// Whether a symbol stands where only whole numbers make sense: in a factorial, a binomial
+/// coefficient, a bound of a sum.
+fn counts(expression: &Expression) -> bool {
+    let has_symbol = |it: &Expression| {
+        let mut symbols = Vec::new();
+        collect_symbols(it, &mut symbols);
+        !symbols.is_empty()
+    };
+    match expression {
+        Expression::Number(_) | Expression::Symbol(_) | Expression::Constant(_) => false,
+        Expression::Sum(items) | Expression::Product(items) | Expression::Call(_, items) => {
+            items.iter().any(counts)
+        }
+        Expression::Power(base, exponent) => counts(base) || counts(exponent),
+        Expression::Apply(function, items) => {
+            let whole = matches!(function, Function::Factorial | Function::Binomial);
+            whole && items.iter().any(has_symbol) || items.iter().any(counts)
+        }
+        Expression::Series(series) => {
+            has_symbol(&series.from) || has_symbol(&series.to) || counts(&series.body)
+        }
+    }
+}
+
+fn to_f64(value: &BigFloat) -> Option<f64> {
     if value.is_zero() {
         return Some(0.0);
     }
-    value.format(astro_float_num::Radix::Dec, ROUND, constants).ok()?.parse().ok()
+    let (words, _, sign, exponent, _) = value.as_raw_parts()?;
+    // The mantissa is a fraction in [½, 1), its highest word last.
+    let mut size = 0.0;
+    for (index, word) in words.iter().rev().take(3).enumerate() {
+        size += *word as f64 * f64::powi(2.0, -64 * (index as i32 + 1));
+    }
+    size *= f64::powi(2.0, exponent.clamp(-1100, 1100));
+    let size = if sign == Sign::Neg { -size } else { size };
+    size.is_finite().then_some(size)
 }
 
 /// Smaller than agreeing values of `scale` may differ.
@@ -148,6 +192,8 @@ struct Machine {
     precision: usize,
     point: u64,
     operations: usize,
+    /// Symbols are whole and positive, since something counts with them.
+    whole_symbols: bool,
     /// The largest value that was added up, which errors are measured by.
     scale: BigFloat,
     /// Values of the indices of the sums around.
@@ -161,6 +207,7 @@ impl Machine {
             precision: PRECISIONS[0],
             point: 0,
             operations: 0,
+            whole_symbols: false,
             scale: BigFloat::from_f64(0.0, 64),
             indices: Vec::new(),
         })
@@ -208,7 +255,7 @@ impl Machine {
 
     fn evaluate(&mut self, expression: &Expression) -> Option<Complex> {
         self.operations += 1;
-        if self.operations > MAX_OPERATIONS {
+        if self.operations > MAX_OPERATIONS || !work::pay(3) {
             return None;
         }
         let value = match expression {
@@ -244,16 +291,16 @@ impl Machine {
     }
 
     fn real(&self, value: f64) -> Complex {
-        self.from_real(BigFloat::from_f64(value, self.precision))
+        self.as_complex(BigFloat::from_f64(value, self.precision))
     }
 
-    fn from_real(&self, real: BigFloat) -> Complex {
+    fn as_complex(&self, real: BigFloat) -> Complex {
         Complex { real, imaginary: BigFloat::from_f64(0.0, self.precision) }
     }
 
     fn real_rational(&mut self, value: &Rational) -> Complex {
         let real = self.rational(value);
-        self.from_real(real)
+        self.as_complex(real)
     }
 
     fn rational(&mut self, value: &Rational) -> BigFloat {
@@ -276,6 +323,9 @@ impl Machine {
             return value.clone();
         }
         let bits = seeded(name, self.point);
+        if self.whole_symbols {
+            return self.real((2 + bits % 19) as f64);
+        }
         // A fraction that no short expression is made for, in (0.3, 3.3).
         let size = 0.3 + 3.0 * ((bits >> 12) as f64 / (1_u64 << 52) as f64);
         let negative = self.point >= 5 && bits & 1 == 1;
@@ -283,6 +333,9 @@ impl Machine {
     }
 
     fn constant(&mut self, constant: Constant) -> Option<Complex> {
+        if !work::pay(20) {
+            return None;
+        }
         let precision = self.precision;
         let value = match constant {
             Constant::Pi => self.constants.pi(precision, ROUND),
@@ -293,7 +346,7 @@ impl Machine {
             }
             Constant::Infinity => return None,
         };
-        Some(self.from_real(value))
+        Some(self.as_complex(value))
     }
 
     fn add(&self, left: &Complex, right: &Complex) -> Complex {
@@ -306,7 +359,7 @@ impl Machine {
     fn multiply(&self, left: &Complex, right: &Complex) -> Complex {
         let p = self.precision;
         if left.is_real() && right.is_real() {
-            return self.from_real(left.real.mul(&right.real, p, ROUND));
+            return self.as_complex(left.real.mul(&right.real, p, ROUND));
         }
         let product = |a: &BigFloat, b: &BigFloat| a.mul(b, p, ROUND);
         let (a, b, c, d) = (&left.real, &left.imaginary, &right.real, &right.imaginary);
@@ -329,249 +382,17 @@ impl Machine {
         }
         let p = self.precision;
         if value.is_real() {
-            return Some(self.from_real(value.real.reciprocal(p, ROUND)));
+            return Some(self.as_complex(value.real.reciprocal(p, ROUND)));
         }
         let square = |it: &BigFloat| it.mul(it, p, ROUND);
         let norm = square(&value.real).add(&square(&value.imaginary), p, ROUND);
         let conjugate = Complex { real: value.real.clone(), imaginary: value.imaginary.neg() };
         Some(self.scaled(&conjugate, &norm.reciprocal(p, ROUND)))
     }
-
-    fn power(&mut self, base: &Complex, exponent: &Complex) -> Option<Complex> {
-        if exponent.is_real() && exponent.real.is_int() {
-            let whole = to_f64(&exponent.real, &mut self.constants)?;
-            if whole.abs() <= 1024.0 {
-                return self.whole_power(base, whole as i64);
-            }
-        }
-        if base.is_zero() {
-            return exponent.real.is_positive().then(|| self.real(0.0));
-        }
-        let logarithm = self.logarithm(base)?;
-        let product = self.multiply(&logarithm, exponent);
-        self.exponential(&product)
-    }
-
-    fn whole_power(&mut self, base: &Complex, exponent: i64) -> Option<Complex> {
-        let mut result = self.real(1.0);
-        let mut square = base.clone();
-        let mut left = exponent.unsigned_abs();
-        while left > 0 {
-            if left & 1 == 1 {
-                result = self.multiply(&result, &square);
-            }
-            square = self.multiply(&square, &square);
-            left >>= 1;
-        }
-        if exponent < 0 { self.inverted(&result) } else { Some(result) }
-    }
-
-    fn logarithm(&mut self, value: &Complex) -> Option<Complex> {
-        if value.is_zero() {
-            return None;
-        }
-        let p = self.precision;
-        if value.is_real() {
-            let real = value.real.abs().ln(p, ROUND, &mut self.constants);
-            let imaginary = if value.real.is_negative() {
-                self.constants.pi(p, ROUND)
-            } else {
-                BigFloat::from_f64(0.0, p)
-            };
-            return Some(Complex { real, imaginary });
-        }
-        let square = |it: &BigFloat| it.mul(it, p, ROUND);
-        let norm = square(&value.real).add(&square(&value.imaginary), p, ROUND);
-        let half = BigFloat::from_f64(0.5, p);
-        let real = norm.ln(p, ROUND, &mut self.constants).mul(&half, p, ROUND);
-        Some(Complex { real, imaginary: self.angle(value) })
-    }
-
-    /// The argument of a complex number, in (−π, π].
-    fn angle(&mut self, value: &Complex) -> BigFloat {
-        let p = self.precision;
-        let pi = self.constants.pi(p, ROUND);
-        if value.real.is_zero() {
-            let half = pi.mul(&BigFloat::from_f64(0.5, p), p, ROUND);
-            return if value.imaginary.is_negative() { half.neg() } else { half };
-        }
-        let ratio = value.imaginary.div(&value.real, p, ROUND);
-        let angle = ratio.atan(p, ROUND, &mut self.constants);
-        match (value.real.sign(), value.imaginary.sign()) {
-            (Some(Sign::Neg), Some(Sign::Neg)) => angle.sub(&pi, p, ROUND),
-            (Some(Sign::Neg), _) => angle.add(&pi, p, ROUND),
-            _ => angle,
-        }
-    }
-
-    fn exponential(&mut self, value: &Complex) -> Option<Complex> {
-        // Beyond this the result is of no use and takes long.
-        if value.real.exponent().unwrap_or(0) > 16 {
-            return None;
-        }
-        let p = self.precision;
-        let size = value.real.exp(p, ROUND, &mut self.constants);
-        if value.is_real() {
-            return Some(self.from_real(size));
-        }
-        let direction = Complex {
-            real: value.imaginary.cos(p, ROUND, &mut self.constants),
-            imaginary: value.imaginary.sin(p, ROUND, &mut self.constants),
-        };
-        Some(self.scaled(&direction, &size))
-    }
-
-    fn apply(&mut self, function: Function, arguments: &[Expression]) -> Option<Complex> {
-        self.operations += 20;
-        let mut values = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            values.push(self.evaluate(argument)?);
-        }
-        let first = values.first()?.clone();
-        match function {
-            Function::Root => self.root(&first, values.get(1)),
-            Function::Log => {
-                let logarithm = self.logarithm(&first)?;
-                match values.get(1) {
-                    None => Some(logarithm),
-                    Some(base) => {
-                        let base = self.logarithm(base)?;
-                        let inverse = self.inverted(&base)?;
-                        Some(self.multiply(&logarithm, &inverse))
-                    }
-                }
-            }
-            Function::Exp => self.exponential(&first),
-            Function::Abs => {
-                let square = |it: &BigFloat| it.mul(it, self.precision, ROUND);
-                let norm =
-                    square(&first.real).add(&square(&first.imaginary), self.precision, ROUND);
-                Some(self.from_real(norm.sqrt(self.precision, ROUND)))
-            }
-            _ if values.iter().all(Complex::is_real) => {
-                let reals: Vec<BigFloat> = values.into_iter().map(|it| it.real).collect();
-                let value = self.real_function(function, &reals)?;
-                Some(self.from_real(value))
-            }
-            _ => None,
-        }
-    }
-
-    fn root(&mut self, value: &Complex, degree: Option<&Complex>) -> Option<Complex> {
-        let p = self.precision;
-        let Some(degree) = degree else {
-            if value.is_real() {
-                let size = value.real.abs().sqrt(p, ROUND);
-                let zero = BigFloat::from_f64(0.0, p);
-                return Some(if value.real.is_negative() {
-                    Complex { real: zero, imaginary: size }
-                } else {
-                    self.from_real(size)
-                });
-            }
-            let half = self.real(0.5);
-            return self.power(value, &half);
-        };
-        let inverse = self.inverted(degree)?;
-        let whole = to_f64(&degree.real, &mut self.constants)?;
-        // Odd roots of negative numbers are read as real.
-        if value.is_real() && value.real.is_negative() && whole.rem_euclid(2.0) == 1.0 {
-            let positive = self.from_real(value.real.neg());
-            let root = self.power(&positive, &inverse)?;
-            return Some(self.scaled(&root, &BigFloat::from_f64(-1.0, p)));
-        }
-        self.power(value, &inverse)
-    }
-
-    fn real_function(&mut self, function: Function, values: &[BigFloat]) -> Option<BigFloat> {
-        let p = self.precision;
-        let first = values.first()?;
-        let c = &mut self.constants;
-        Some(match function {
-            Function::Sin => first.sin(p, ROUND, c),
-            Function::Cos => first.cos(p, ROUND, c),
-            Function::Tan => first.tan(p, ROUND, c),
-            Function::Cot => first.tan(p, ROUND, c).reciprocal(p, ROUND),
-            Function::Sec => first.cos(p, ROUND, c).reciprocal(p, ROUND),
-            Function::Csc => first.sin(p, ROUND, c).reciprocal(p, ROUND),
-            Function::Arcsin => first.asin(p, ROUND, c),
-            Function::Arccos => first.acos(p, ROUND, c),
-            Function::Arctan => first.atan(p, ROUND, c),
-            Function::Sinh => first.sinh(p, ROUND, c),
-            Function::Cosh => first.cosh(p, ROUND, c),
-            Function::Tanh => first.tanh(p, ROUND, c),
-            Function::Floor => first.floor(),
-            Function::Ceiling => first.ceil(),
-            Function::Min => values.iter().skip(1).fold(first.clone(), |it, other| it.min(other)),
-            Function::Max => values.iter().skip(1).fold(first.clone(), |it, other| it.max(other)),
-            Function::Factorial => {
-                let whole = to_f64(first, c)
-                    .filter(|it| (0.0..=170.0).contains(it) && it.fract() == 0.0)?;
-                let step =
-                    |product: BigFloat, it| product.mul(&BigFloat::from_i64(it, p), p, ROUND);
-                (1..=whole as i64).fold(BigFloat::from_f64(1.0, p), step)
-            }
-            Function::Binomial => {
-                let k = to_f64(values.get(1)?, c)
-                    .filter(|it| (0.0..=200.0).contains(it) && it.fract() == 0.0)?;
-                let mut product = BigFloat::from_f64(1.0, p);
-                for index in 0..k as i64 {
-                    let above = first.sub(&BigFloat::from_i64(index, p), p, ROUND);
-                    product = product.mul(&above, p, ROUND);
-                    product = product.div(&BigFloat::from_i64(index + 1, p), p, ROUND);
-                }
-                product
-            }
-            Function::Root
-            | Function::Log
-            | Function::Exp
-            | Function::Abs
-            | Function::Gcd
-            | Function::Lcm => return None,
-        })
-    }
-
-    /// An unknown function has a seeded value for each list of arguments, the same for equal lists.
-    fn call(&mut self, name: &str, arguments: &[Expression]) -> Option<Complex> {
-        let mut weight = self.symbol(name);
-        for (index, argument) in arguments.iter().enumerate() {
-            let value = self.evaluate(argument)?;
-            let factor = self.symbol(&format!("{name}#{index}"));
-            let product = self.multiply(&value, &factor);
-            weight = self.add(&weight, &product);
-            weight = self.multiply(&weight, &weight);
-        }
-        Some(weight)
-    }
-
-    fn series(&mut self, series: &Series) -> Option<Complex> {
-        let (from, to) = (self.evaluate(&series.from)?, self.evaluate(&series.to)?);
-        if !from.is_real() || !to.is_real() || !from.real.is_int() || !to.real.is_int() {
-            return None;
-        }
-        let first = to_f64(&from.real, &mut self.constants)? as i64;
-        let last = to_f64(&to.real, &mut self.constants)? as i64;
-        if last.checked_sub(first)? > 500 {
-            return None;
-        }
-        let mut total = self.real(if series.kind == SeriesKind::Sum { 0.0 } else { 1.0 });
-        for index in first..=last {
-            let value = self.from_real(BigFloat::from_i64(index, self.precision));
-            self.indices.push((series.index.clone(), value));
-            let term = self.evaluate(&series.body);
-            self.indices.pop();
-            let term = term?;
-            total = match series.kind {
-                SeriesKind::Sum => self.add(&total, &term),
-                SeriesKind::Product => self.multiply(&total, &term),
-            };
-        }
-        Some(total)
-    }
 }
 
 /// Bits that depend on a name and a point alone.
-fn seeded(name: &str, point: u64) -> u64 {
+pub(crate) fn seeded(name: &str, point: u64) -> u64 {
     // FNV-1a over the name, then the finaliser of SplitMix64.
     let start = 0xcbf2_9ce4_8422_2325_u64 ^ point.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let hash = name

@@ -3,11 +3,18 @@
 //! Invariant: a parse uses every token or fails at the position of the first that it can't use;
 //! nothing is skipped in silence. Depth and length are bounded, so any text ends quickly.
 
+mod choice;
 mod expression;
+mod marks;
+mod matrix;
+mod names;
 mod number;
+mod words;
+
+pub(crate) use choice::Choice;
 
 use crate::expression::{Answer, Expression, Interval, Mark, Sign, Value};
-use crate::lexer::{CLOSE_SET, OPEN_SET, Token, TokenKind, tokens};
+use crate::lexer::{CLOSE_SET, OPEN_SET, REALS, Token, TokenKind, tokens};
 use crate::units;
 
 /// Longest text that is parsed, in tokens.
@@ -19,46 +26,76 @@ const MAX_STEPS: usize = 60_000;
 
 /// Why a text is no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParseError {
+pub(crate) struct ParseError {
     /// Byte of the text at which the first unusable token begins.
-    pub position: usize,
+    pub(crate) position: usize,
     /// What was expected.
-    pub message: String,
+    pub(crate) message: String,
 }
 
 /// What a text may mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
+pub(crate) struct Parsed {
     /// The first reading.
-    pub answer: Answer,
+    pub(crate) answer: Answer,
     /// The other reading of `1,22`: a number with a decimal comma.
-    pub decimal_comma: Option<Expression>,
+    pub(crate) decimal_comma: Option<Expression>,
+    /// The other reading of `(A) 12`: one of several choices.
+    pub(crate) choice: Option<Choice>,
 }
 
 /// Reads `text` as an answer.
 ///
 /// # Errors
 /// The text is no answer that this parser knows, or it is too long or deep.
-pub fn parse(text: &str) -> Result<Parsed, ParseError> {
+pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut tokens = tokens(text);
     // Delimiters of mathematics and money.
     tokens.retain(|token| token.kind != TokenKind::Sign('$'));
     trim(&mut tokens);
-    let decimal_comma = number::decimal_comma(&tokens);
-    let mut parser = Parser::new(&tokens, text.len());
     if tokens.len() > MAX_TOKENS {
-        return Err(parser.error("a shorter answer"));
+        return Err(Parser::new(&[], 0).error("a shorter answer"));
     }
-    if is_prose(&tokens) {
-        let answer = words(&tokens).ok_or_else(|| parser.error("an answer, not sentences"))?;
-        return Ok(Parsed { answer, decimal_comma });
+    let decimal_comma = number::decimal_comma(&tokens);
+    let choice = choice::choice(&tokens, text.len());
+    match answer(&tokens, text.len()) {
+        Ok(answer) => Ok(Parsed { answer, decimal_comma, choice }),
+        // A lone letter before what can't be read is still a choice.
+        Err(error) => match &choice {
+            Some(chosen) => {
+                let answer = Answer::Words(chosen.letter.to_lowercase().to_string());
+                Ok(Parsed { answer, decimal_comma, choice })
+            }
+            None => Err(error),
+        },
     }
-    let answer = match parser.answer() {
-        Ok(answer) if parser.at_end() => answer,
-        Ok(_) => words(&tokens).ok_or_else(|| parser.error("the end of the answer"))?,
-        Err(error) => words(&tokens).ok_or(error)?,
+}
+
+/// Reads all of `tokens`, or says where that fails.
+fn answer(tokens: &[Token], end_position: usize) -> Parse<Answer> {
+    let mut parser = Parser::new(tokens, end_position);
+    if words::is_prose(tokens) {
+        return words::words(tokens).ok_or_else(|| parser.error("an answer, not sentences"));
+    }
+    let error = match parser.answer() {
+        Ok(answer) if parser.at_end() => return Ok(answer),
+        Ok(_) => parser.error("the end of the answer"),
+        Err(error) => error,
     };
-    Ok(Parsed { answer, decimal_comma })
+    if let Some(words) = words::words(tokens) {
+        return Ok(words);
+    }
+    // Signs of money that stand where none belongs say nothing.
+    let is_money = |token: &Token| matches!(token.kind, TokenKind::Sign(sign) if units::currency(sign).is_some());
+    if !tokens.iter().any(is_money) {
+        return Err(error);
+    }
+    let bare: Vec<Token> = tokens.iter().filter(|token| !is_money(token)).cloned().collect();
+    let mut parser = Parser::new(&bare, end_position);
+    match parser.answer() {
+        Ok(answer) if parser.at_end() => Ok(answer),
+        _ => Err(error),
+    }
 }
 
 /// Full stops and commas around an answer, and the brackets of a lone choice, say nothing.
@@ -71,42 +108,6 @@ fn trim(tokens: &mut Vec<Token>) {
     }
     let leading = tokens.iter().take_while(|token| idle(token)).count();
     tokens.drain(..leading);
-}
-
-/// Two words that are neither functions nor units make a sentence, in which letters don't multiply.
-fn is_prose(tokens: &[Token]) -> bool {
-    let unknown = |token: &&Token| match &token.kind {
-        TokenKind::Word(word) => expression::is_unknown_word(word),
-        _ => false,
-    };
-    tokens.iter().filter(unknown).count() > 1
-}
-
-/// An answer in words: letters only, at least one word among them.
-fn words(tokens: &[Token]) -> Option<Answer> {
-    let mut all = String::new();
-    let mut any = false;
-    for token in tokens {
-        let part = match &token.kind {
-            TokenKind::Word(word) | TokenKind::Text(word) => {
-                any = true;
-                word.as_str()
-            }
-            TokenKind::Letter(letter) => letter,
-            TokenKind::Digits(digits) => digits,
-            TokenKind::Sign('-' | '\'' | ',' | '.' | '(' | ')' | ':' | '{' | '}' | '"' | '!') => {
-                " "
-            }
-            _ => return None,
-        };
-        if !all.is_empty() {
-            all.push(' ');
-        }
-        all.push_str(part);
-    }
-    let text = all.to_lowercase();
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    any.then_some(Answer::Words(text))
 }
 
 struct Parser<'t> {
@@ -122,6 +123,10 @@ struct Parser<'t> {
     /// How `±` is read now, and whether one was met.
     plus_minus: i8,
     met_plus_minus: bool,
+    /// Where the value ends that was given in degrees.
+    degrees_until: Option<usize>,
+    /// The unit of a sign of money before a number.
+    money: Option<&'static str>,
     /// Digits that an argument like `\frac12` left of its token.
     split_digits: Option<(usize, usize)>,
 }
@@ -141,6 +146,8 @@ impl<'t> Parser<'t> {
             plus_minus: 1,
             met_plus_minus: false,
             split_digits: None,
+            degrees_until: None,
+            money: None,
         }
     }
 
@@ -287,7 +294,11 @@ impl<'t> Parser<'t> {
 
     /// One side of a relation: a union of sets, a proportion, or a value.
     fn side(&mut self) -> Parse<Answer> {
-        let first = self.set_or_value()?;
+        let mut first = self.set_or_value()?;
+        while self.take_sign('∖') {
+            let points = self.set_or_value()?;
+            first = Answer::Without { set: Box::new(first), points: Box::new(points) };
+        }
         if self.is_sign('∪') {
             let mut parts = vec![first];
             while self.take_sign('∪') {
@@ -320,8 +331,9 @@ impl<'t> Parser<'t> {
         {
             self.at += 1;
             let text = text.trim_matches(['(', ')', '.', ' ']).to_lowercase();
-            return Ok(Answer::Words(text.split_whitespace().collect::<Vec<_>>().join(" ")));
+            return Ok(words::named(text.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
+        self.money = None;
         let expression = self.deeper(Self::sum)?;
         let mark = self.mark();
         Ok(Answer::Value(Value { expression, mark }))
@@ -334,6 +346,10 @@ impl<'t> Parser<'t> {
         if open == '∅' {
             self.at += 1;
             return Ok(Some(Answer::Set(Vec::new())));
+        }
+        if open == REALS {
+            self.at += 1;
+            return Ok(Some(words::all_reals()));
         }
         if !matches!(open, '(' | '[' | '{' | OPEN_SET | '⟨') {
             return Ok(None);
@@ -355,6 +371,9 @@ impl<'t> Parser<'t> {
             ('⟨', '⟩') => Some(Answer::Tuple(items)),
             ('(', ')') if items.len() > 1 => Some(Answer::Tuple(items)),
             ('(', ')') => items.into_iter().next().filter(|item| plain(item.clone()).is_none()),
+            ('[', ']') if matrix::nested_rows(&items).is_some() => {
+                matrix::nested_rows(&items).map(Answer::Matrix)
+            }
             ('[' | '(', ']' | ')') if items.len() == 2 => {
                 interval(items, open == '[', *close == ']')
             }
@@ -362,155 +381,15 @@ impl<'t> Parser<'t> {
             _ => None,
         })
     }
-
-    /// A sum of matrices, each with a factor: `½ A + B`.
-    fn matrices(&mut self) -> Parse<Option<Answer>> {
-        if !self.tokens[self.at..].iter().any(|token| is_matrix(&token.kind)) {
-            return Ok(None);
-        }
-        let mut total: Option<Vec<Vec<Expression>>> = None;
-        loop {
-            let negative = self.take_sign('-');
-            let positive = !negative && self.take_sign('+');
-            if total.is_some() && !negative && !positive {
-                break;
-            }
-            let rows = self.matrix_term(negative)?;
-            total = Some(match total {
-                None => rows,
-                Some(sum) => added(sum, rows).ok_or_else(|| self.error("matrices of one shape"))?,
-            });
-        }
-        Ok(total.map(Answer::Matrix))
-    }
-
-    fn matrix_term(&mut self, negative: bool) -> Parse<Vec<Vec<Expression>>> {
-        let mut factor = None;
-        if !self.kind().is_some_and(is_matrix) && !self.is_sign('(') {
-            factor = Some(self.deeper(Self::product)?);
-        }
-        let bracket = self.take_sign('(');
-        let rows = match self.kind() {
-            Some(TokenKind::Begin(_)) => self.matrix()?,
-            _ => return Err(self.error("a matrix")),
-        };
-        if bracket {
-            self.expect_sign(')')?;
-        }
-        let factor = match (factor, negative) {
-            (None, false) => return Ok(rows),
-            (None, true) => Expression::integer(-1),
-            (Some(factor), false) => factor,
-            (Some(factor), true) => factor.negated(),
-        };
-        let scale = |cell| Expression::product(vec![factor.clone(), cell]);
-        Ok(rows.into_iter().map(|row| row.into_iter().map(scale).collect()).collect())
-    }
-
-    fn matrix(&mut self) -> Parse<Vec<Vec<Expression>>> {
-        let mut rows = Vec::new();
-        for row in self.rows()? {
-            let cells: Option<Vec<Expression>> = row.into_iter().map(plain).collect();
-            rows.push(cells.ok_or_else(|| self.error("expressions in a matrix"))?);
-        }
-        let width = rows.first().map_or(0, Vec::len);
-        if rows.iter().any(|row| row.len() != width) {
-            return Err(self.error("rows of one length"));
-        }
-        Ok(rows)
-    }
-
-    /// `\begin{name}` to `\end{name}`, cell by cell.
-    fn rows(&mut self) -> Parse<Vec<Vec<Answer>>> {
-        self.at += 1;
-        let mut rows = Vec::new();
-        let mut row = Vec::new();
-        let outer = std::mem::replace(&mut self.brackets, 0);
-        loop {
-            match self.kind() {
-                None => return Err(self.error("`\\end`")),
-                Some(TokenKind::End(_)) => {
-                    self.at += 1;
-                    break;
-                }
-                Some(TokenKind::Row) => {
-                    self.at += 1;
-                    rows.push(std::mem::take(&mut row));
-                }
-                Some(TokenKind::Sign('&' | ',' | '.' | ';')) => self.at += 1,
-                Some(_) => row.push(self.deeper(Self::relation)?),
-            }
-        }
-        self.brackets = outer;
-        rows.push(row);
-        rows.retain(|row| !row.is_empty());
-        Ok(rows)
-    }
-
-    /// Cases and aligned rows: a list of what the rows hold.
-    fn environment(&mut self, name: &str) -> Parse<Answer> {
-        let rows = self.rows()?;
-        if rows.is_empty() {
-            return Err(self.error(&format!("rows in `{name}`")));
-        }
-        Ok(one_or(rows.into_iter().map(|row| one_or(row, Answer::Tuple)).collect(), Answer::List))
-    }
-
-    /// What stands after a value: per cent, degrees, a unit.
-    fn mark(&mut self) -> Mark {
-        let mut mark = Mark::None;
-        loop {
-            match self.kind() {
-                Some(TokenKind::Sign('%')) => mark = Mark::Percent,
-                Some(TokenKind::Sign('°')) => mark = Mark::Degree,
-                Some(TokenKind::Sign(sign)) if units::is_currency(*sign) => {}
-                Some(TokenKind::Text(text) | TokenKind::Word(text)) if !self.is_separator() => {
-                    let text = text.clone();
-                    let Some(found) =
-                        units::mark(&text, matches!(self.kind(), Some(TokenKind::Text(_))))
-                    else {
-                        return mark;
-                    };
-                    self.at += 1;
-                    mark = self.unit_power(found);
-                    continue;
-                }
-                _ => return mark,
-            }
-            self.at += 1;
-        }
-    }
-
-    /// `cm^2`, `cm²`.
-    fn unit_power(&mut self, mark: Mark) -> Mark {
-        let Mark::Unit(unit) = mark else { return mark };
-        if self.is_sign('^') {
-            let (digits, tokens) = match (self.kind_at(1), self.kind_at(2)) {
-                (Some(TokenKind::Digits(digits)), _) => (digits, 2),
-                (Some(TokenKind::Sign('{')), Some(TokenKind::Digits(digits)))
-                    if self.kind_at(3) == Some(&TokenKind::Sign('}')) =>
-                {
-                    (digits, 4)
-                }
-                _ => return Mark::Unit(unit),
-            };
-            self.at += tokens;
-            return Mark::Unit(format!("{unit}^{digits}"));
-        }
-        Mark::Unit(unit)
-    }
 }
 
-fn is_matrix(kind: &TokenKind) -> bool {
-    matches!(kind, TokenKind::Begin(name) if name.ends_with("matrix") || name == "array")
-}
-
+/// The only item, or all of them as `many` has it.
 fn one_or(mut items: Vec<Answer>, many: impl FnOnce(Vec<Answer>) -> Answer) -> Answer {
     if items.len() == 1 { items.remove(0) } else { many(items) }
 }
 
 /// The expression of an answer that is nothing but one.
-pub fn plain(answer: Answer) -> Option<Expression> {
+pub(crate) fn plain(answer: Answer) -> Option<Expression> {
     match answer {
         Answer::Value(Value { expression, mark: Mark::None }) => Some(expression),
         _ => None,
@@ -521,12 +400,4 @@ fn interval(items: Vec<Answer>, low_closed: bool, high_closed: bool) -> Option<A
     let mut ends = items.into_iter().map(plain);
     let (low, high) = (ends.next()??, ends.next()??);
     Some(Answer::Interval(Interval { low, high, low_closed, high_closed }))
-}
-
-fn added(sum: Vec<Vec<Expression>>, rows: Vec<Vec<Expression>>) -> Option<Vec<Vec<Expression>>> {
-    let fits = sum.len() == rows.len() && sum.iter().zip(&rows).all(|(a, b)| a.len() == b.len());
-    let add_rows = |(left, right): (Vec<Expression>, Vec<Expression>)| {
-        left.into_iter().zip(right).map(|(a, b)| Expression::Sum(vec![a, b])).collect()
-    };
-    fits.then(|| sum.into_iter().zip(rows).map(add_rows).collect())
 }

@@ -4,15 +4,24 @@
 //! names it; two units that differ are not the same answer.
 
 use crate::expression::Mark;
+use crate::lexer::DOLLAR;
 
-/// A sign of money.
-pub fn is_currency(sign: char) -> bool {
-    matches!(sign, '€' | '£' | '¥' | '₹' | '$' | '¢')
+/// The unit that a sign of money stands for.
+pub(crate) const fn currency(sign: char) -> Option<&'static str> {
+    match sign {
+        '€' => Some("euro"),
+        '£' => Some("pound sterling"),
+        '¥' => Some("yen"),
+        '₹' => Some("rupee"),
+        '¢' => Some("cent"),
+        DOLLAR => Some("dollar"),
+        _ => None,
+    }
 }
 
 /// The mark that `text` is. Where it was `set` as text, any words are a unit; elsewhere only known
 /// ones are, since letters may be variables.
-pub fn mark(text: &str, set: bool) -> Option<Mark> {
+pub(crate) fn mark(text: &str, set: bool) -> Option<Mark> {
     let text = text.trim().trim_matches(['.', ',', '(', ')']).to_lowercase();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.as_str() {
@@ -21,11 +30,25 @@ pub fn mark(text: &str, set: bool) -> Option<Mark> {
         "" => return set.then_some(Mark::None),
         _ => {}
     }
-    if let Some((normal, _)) = UNITS.iter().find(|(_, names)| names.contains(&text.as_str())) {
-        return Some(Mark::Unit((*normal).to_owned()));
+    if let Some(unit) = known(&text) {
+        return Some(Mark::Unit(unit.to_owned()));
     }
-    set.then_some(Mark::Unit(text))
+    for (exponent, before, after) in POWERS {
+        let inner = text.strip_prefix(before).or_else(|| text.strip_suffix(after));
+        if let Some(unit) = inner.and_then(known) {
+            return Some(Mark::Unit(format!("{unit}^{exponent}")));
+        }
+    }
+    set.then(|| Mark::Unit(if text == "in" { "inch".to_owned() } else { text }))
 }
+
+fn known(text: &str) -> Option<&'static str> {
+    UNITS.iter().find(|(_, names)| names.contains(&text)).map(|(normal, _)| *normal)
+}
+
+/// An exponent, and the words for it before and after a unit.
+const POWERS: [(u32, &str, &str); 3] =
+    [(2, "square ", " squared"), (2, "sq ", " squared"), (3, "cubic ", " cubed")];
 
 /// Each unit's normal form and its spellings.
 const UNITS: &[(&str, &[&str])] = &[

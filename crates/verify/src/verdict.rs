@@ -76,6 +76,9 @@ pub enum Rule {
     Algebra,
     /// The same number but for a unit or per cent sign.
     Unit,
+    /// The same rational function at seeded points modulo two primes, where it is too large to
+    /// multiply out.
+    Modular,
     /// The same value at seeded points, to many digits.
     Numeric,
     /// The same to the decimal digits that count.
@@ -101,6 +104,8 @@ pub struct Report {
     pub verdict: Verdict,
     /// The rule that made it right.
     pub rule: Option<Rule>,
+    /// Steps of arithmetic that it took, the same on every machine.
+    pub work_steps: u64,
     /// Where the two differ, or why nothing could be said.
     pub difference: Option<String>,
     /// The gold side.

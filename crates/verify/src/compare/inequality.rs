@@ -11,7 +11,7 @@ use crate::verdict::{Options, Rule};
 
 /// An inequality solved for its unknown.
 pub(super) struct Solved {
-    unknown: Expression,
+    pub(super) unknown: Expression,
     pub(super) pieces: Vec<Interval>,
 }
 

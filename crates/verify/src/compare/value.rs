@@ -3,9 +3,10 @@
 use num_bigint::BigInt;
 use num_traits::{Pow as _, Signed as _};
 
-use super::Found;
-use crate::exact::normal_form;
+use super::{Found, infinity};
+use crate::exact::{NoForm, Quotient, normal_form};
 use crate::expression::{Constant, Expression, Function, Mark, Rational, Value};
+use crate::modular;
 use crate::numeric::{self, Numeric};
 use crate::verdict::{Options, Rule};
 
@@ -71,7 +72,7 @@ fn is_constant(expression: &Expression) -> bool {
     !any(expression, &|it| matches!(it, Expression::Symbol(_) | Expression::Call(..)))
 }
 
-fn any(expression: &Expression, test: &impl Fn(&Expression) -> bool) -> bool {
+pub(super) fn any(expression: &Expression, test: &impl Fn(&Expression) -> bool) -> bool {
     test(expression)
         || match expression {
             Expression::Sum(items)
@@ -109,12 +110,37 @@ pub(super) fn same_expression(left: &Expression, right: &Expression, options: &O
         renamed = (renamed_symbols(left), renamed_symbols(right));
         (&renamed.0, &renamed.1)
     };
+    if let Some(found) = infinity::compare(left, right) {
+        return found;
+    }
+    let (left_form, right_form) = (normal_form(left), normal_form(right));
+    if [&left_form, &right_form].iter().any(|it| matches!(it, Err(NoForm::Undefined))) {
+        return Found::Unknown("a side has no value".to_owned());
+    }
     if left == right {
         return Found::Same(Rule::Exact);
     }
-    let decimal = is_decimal(left) || is_decimal(right);
-    let forms = normal_form(left).ok().zip(normal_form(right).ok());
-    if let Some((left_form, right_form)) = &forms {
+    by_form(left, left_form.ok(), right, right_form.ok(), options)
+}
+
+/// Compares by normal forms, then by decimals, then by values.
+fn by_form(
+    left: &Expression,
+    left_form: Option<Quotient>,
+    right: &Expression,
+    right_form: Option<Quotient>,
+    options: &Options,
+) -> Found {
+    let mut decimal = is_decimal(left) || is_decimal(right);
+    let whole = |form: &Option<Quotient>| {
+        form.as_ref().and_then(Quotient::as_rational).is_some_and(|it| it.is_integer())
+    };
+    // An irrational value is no whole number, however near.
+    if whole(&left_form) != whole(&right_form) && !(is_decimal(left) && is_decimal(right)) {
+        decimal &= left_form.as_ref().and_then(Quotient::as_rational).is_some()
+            && right_form.as_ref().and_then(Quotient::as_rational).is_some();
+    }
+    if let Some((left_form, right_form)) = left_form.as_ref().zip(right_form.as_ref()) {
         if let Some((a, b)) = left_form.as_rational().zip(right_form.as_rational()) {
             return rationals(&a, &b, decimal, options);
         }
@@ -128,6 +154,13 @@ pub(super) fn same_expression(left: &Expression, right: &Expression, options: &O
     }
     if decimal && let Some(found) = decimals(left, right, options) {
         return found;
+    }
+    if let Some(same) = modular::compare(left, right) {
+        return if same {
+            Found::Same(Rule::Modular)
+        } else {
+            Found::different("their values modulo a prime differ")
+        };
     }
     match numeric::compare(left, right) {
         Numeric::Equal => Found::Same(Rule::Numeric),

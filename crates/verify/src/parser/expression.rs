@@ -3,16 +3,23 @@
 //! Invariant: a juxtaposition multiplies unless the left side is a function. `x(y + 1)` is a
 //! product; only the letters that texts use for functions call: `f(x)`, `P(A)`.
 
+use super::names::{KnownWord, function, inverse, is_product_of_letters, known_word, single};
 use super::{Parse, Parser};
-use crate::expression::{Constant, Expression, Function, Series, SeriesKind};
+use crate::exact::substituted;
+use crate::expression::{Constant, Expression, Function, Rational, Series, SeriesKind};
 use crate::lexer::{OPEN_SET, TokenKind};
 use crate::units;
 
 impl Parser<'_> {
     pub(super) fn sum(&mut self) -> Parse<Expression> {
         let mut terms = vec![self.signed_product()?];
+        let mut in_degrees = usize::from(self.is_after_degrees());
         while let Some(TokenKind::Sign('+' | '-' | '±' | '∓')) = self.kind() {
             terms.push(self.signed_product()?);
+            in_degrees += usize::from(self.is_after_degrees());
+        }
+        if in_degrees > 0 && in_degrees < terms.len() {
+            return Err(self.error("degrees in every term or in none"));
         }
         Ok(Expression::sum(terms))
     }
@@ -70,7 +77,7 @@ impl Parser<'_> {
                     || function(name).is_some()
             }
             Some(TokenKind::Sign(sign)) => match sign {
-                '(' | '{' | '[' | '⌊' | '⌈' | '√' | '∞' => true,
+                '(' | '{' | '[' | '⌊' | '⌈' | '√' | '∛' | '∞' => true,
                 '|' => self.bars == 0,
                 _ => false,
             },
@@ -85,10 +92,7 @@ impl Parser<'_> {
 
     pub(super) fn power(&mut self) -> Parse<Expression> {
         let base = self.deeper(Self::postfix)?;
-        // `90^\circ` is a mark of the value, not a power.
-        let degree = self.degree_ahead();
-        if degree > 0 {
-            self.at += degree - 1;
+        if self.take_degree_sign() {
             return Ok(base);
         }
         if !self.take_sign('^') {
@@ -99,14 +103,35 @@ impl Parser<'_> {
         self.factorials(raised)
     }
 
-    /// Tokens of `^\circ` or `^{\circ}` before its last one that counts; none where it isn't there.
-    fn degree_ahead(&mut self) -> usize {
+    /// `°`, `^\circ` or `^{\circ}`: a mark of the value, not a power.
+    fn take_degree_sign(&mut self) -> bool {
         let sign = |ahead, sign| self.kind_at(ahead) == Some(&TokenKind::Sign(sign));
-        if sign(0, '^') && sign(1, '°') {
-            return 2;
+        let tokens = if sign(0, '°') {
+            1
+        } else if sign(0, '^') && sign(1, '°') {
+            2
+        } else if sign(0, '^') && sign(1, '{') && sign(2, '°') && sign(3, '}') {
+            4
+        } else {
+            return false;
+        };
+        self.at += tokens;
+        self.degrees_until = Some(self.at);
+        true
+    }
+
+    /// The value that ends here was given in degrees.
+    pub(super) fn is_after_degrees(&self) -> bool {
+        self.degrees_until == Some(self.at)
+    }
+
+    /// An argument in degrees as radians.
+    fn in_radians(&self, argument: Expression) -> Expression {
+        if !self.is_after_degrees() {
+            return argument;
         }
-        // The braces are left out by moving on to the closing one, which is then taken as `°`.
-        usize::from(sign(0, '^') && sign(1, '{') && sign(2, '°') && sign(3, '}')) * 3
+        let turn = Expression::exact(Rational::new(1.into(), 180.into()));
+        Expression::Product(vec![argument, turn, Expression::Constant(Constant::Pi)])
     }
 
     fn exponent(&mut self) -> Parse<Expression> {
@@ -162,14 +187,22 @@ impl Parser<'_> {
                 let radicand = self.deeper(Self::postfix)?;
                 Ok(Expression::Apply(Function::Root, vec![radicand]))
             }
+            '∛' => {
+                self.at += 1;
+                let radicand = self.deeper(Self::postfix)?;
+                Ok(Expression::Apply(Function::Root, vec![radicand, Expression::integer(3)]))
+            }
             '∞' => {
                 self.at += 1;
                 Ok(Expression::Constant(Constant::Infinity))
             }
             // Money before its number.
-            _ if units::is_currency(sign) => {
+            _ if units::currency(sign).is_some() => {
                 self.at += 1;
-                self.deeper(Self::postfix)
+                self.money = units::currency(sign);
+                let negative = self.take_sign('-');
+                let amount = self.deeper(Self::postfix)?;
+                Ok(if negative { amount.negated() } else { amount })
             }
             OPEN_SET => self.enclosed(OPEN_SET, crate::lexer::CLOSE_SET),
             _ => Err(self.error("a value")),
@@ -196,6 +229,12 @@ impl Parser<'_> {
             let below = self.deeper(Self::sum)?;
             self.expect_sign('}')?;
             return Ok(Expression::Apply(Function::Binomial, vec![inside, below]));
+        }
+        if self.kind() == Some(&TokenKind::Command("over".into())) {
+            self.at += 1;
+            let below = self.deeper(Self::sum)?;
+            self.expect_sign('}')?;
+            return Ok(Expression::Product(vec![inside, below.inverted()]));
         }
         self.expect_sign('}')?;
         Ok(inside)
@@ -260,9 +299,13 @@ impl Parser<'_> {
     fn arguments(&mut self) -> Parse<Vec<Expression>> {
         self.expect_sign('(')?;
         self.brackets += 1;
-        let mut arguments = vec![self.deeper(Self::sum)?];
-        while self.take_sign(',') {
-            arguments.push(self.deeper(Self::sum)?);
+        let mut arguments = Vec::new();
+        loop {
+            let argument = self.deeper(Self::sum)?;
+            arguments.push(self.in_radians(argument));
+            if !self.take_sign(',') {
+                break;
+            }
         }
         self.brackets -= 1;
         self.expect_sign(')')?;
@@ -356,7 +399,11 @@ impl Parser<'_> {
         self.expect_sign('}')?;
         self.expect_sign('^')?;
         let to = self.exponent()?;
-        let body = self.deeper(Self::product)?;
+        let mut body = self.deeper(Self::product)?;
+        if index == "i" {
+            // Here it counts, and is no imaginary unit.
+            body = substituted(&body, &index, &Expression::Symbol(index.clone()));
+        }
         Ok(Expression::Series(Box::new(Series { kind, index, from, to, body })))
     }
 
@@ -401,7 +448,7 @@ impl Parser<'_> {
         while self.begins_factor() && !self.begins_function() {
             factors.push(self.deeper(Self::power)?);
         }
-        Ok(Expression::product(factors))
+        Ok(self.in_radians(Expression::product(factors)))
     }
 
     fn begins_function(&self) -> bool {
@@ -413,81 +460,5 @@ impl Parser<'_> {
             Some(TokenKind::Sign(sign)) => *sign == '(',
             _ => false,
         }
-    }
-}
-
-enum KnownWord {
-    Function(Function),
-    Constant(Constant),
-}
-
-fn known_word(word: &str) -> Option<KnownWord> {
-    match word {
-        "pi" | "Pi" => Some(KnownWord::Constant(Constant::Pi)),
-        "inf" | "infinity" | "infty" | "oo" => Some(KnownWord::Constant(Constant::Infinity)),
-        _ => function(word).map(KnownWord::Function),
-    }
-}
-
-/// A run of small letters that names no function, unit or joining word. `AB` and `XY` are points.
-pub(super) fn is_unknown_word(word: &str) -> bool {
-    known_word(word).is_none()
-        && units::mark(word, false).is_none()
-        && !["and", "or"].iter().any(|it| it.eq_ignore_ascii_case(word))
-        && !word.bytes().all(|byte| byte.is_ascii_uppercase())
-}
-
-/// Short runs of letters multiply: `ab`, `xyz`. Longer ones are words.
-fn is_product_of_letters(word: &str) -> bool {
-    word.len() <= 4
-        && known_word(word).is_none()
-        && units::mark(word, false).is_none()
-        && !["and", "or", "the", "is", "are", "odd", "even", "yes", "no", "true", "none"]
-            .iter()
-            .any(|it| it.eq_ignore_ascii_case(word))
-}
-
-fn single(letter: char) -> Expression {
-    match letter {
-        'e' => Expression::Constant(Constant::E),
-        'i' => Expression::Constant(Constant::I),
-        _ => Expression::Symbol(letter.to_string()),
-    }
-}
-
-fn function(name: &str) -> Option<Function> {
-    Some(match name {
-        "sqrt" => Function::Root,
-        "sin" => Function::Sin,
-        "cos" => Function::Cos,
-        "tan" | "tg" => Function::Tan,
-        "cot" | "ctg" => Function::Cot,
-        "sec" => Function::Sec,
-        "csc" => Function::Csc,
-        "arcsin" | "asin" => Function::Arcsin,
-        "arccos" | "acos" => Function::Arccos,
-        "arctan" | "atan" | "arctg" => Function::Arctan,
-        "sinh" => Function::Sinh,
-        "cosh" => Function::Cosh,
-        "tanh" => Function::Tanh,
-        "log" | "ln" | "lg" => Function::Log,
-        "exp" => Function::Exp,
-        "abs" => Function::Abs,
-        "floor" => Function::Floor,
-        "ceil" | "ceiling" => Function::Ceiling,
-        "gcd" => Function::Gcd,
-        "lcm" => Function::Lcm,
-        "min" => Function::Min,
-        "max" => Function::Max,
-        _ => return None,
-    })
-}
-
-const fn inverse(function: Function) -> Option<Function> {
-    match function {
-        Function::Sin => Some(Function::Arcsin),
-        Function::Cos => Some(Function::Arccos),
-        Function::Tan => Some(Function::Arctan),
-        _ => None,
     }
 }

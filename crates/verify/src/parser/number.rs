@@ -12,7 +12,7 @@ use crate::expression::{Expression, Number, Rational};
 use crate::lexer::{Token, TokenKind};
 
 /// Most digits of a number, and the largest power of ten.
-const MAX_DIGITS: usize = 10_000;
+const MAX_DIGITS: usize = 3_000;
 const MAX_POWER_OF_TEN: u32 = 4_000;
 
 impl Parser<'_> {
@@ -24,8 +24,11 @@ impl Parser<'_> {
         if let Some(repeating) = self.repeating(&text)? {
             return Ok(repeating);
         }
-        if self.is_sign('_') && !text.contains('.') {
-            return self.in_base(&text);
+        if !text.contains('.') {
+            let text = self.with_letter_digits(&text);
+            if self.is_sign('_') {
+                return self.in_base(&text);
+            }
         }
         let number = decimal(&text).ok_or_else(|| self.error("a number"))?;
         if let Some(power) = self.power_of_ten()? {
@@ -102,6 +105,35 @@ impl Parser<'_> {
         let nines = BigInt::from(10).pow(period.len() as u32) - BigInt::one();
         let scale = Rational::from_integer(nines * BigInt::from(10).pow(places));
         Ok(Some(Expression::exact(before.value + period_value.value / scale)))
+    }
+
+    /// `text` and the letters and digits behind it that a base follows: `1A_{16}`.
+    fn with_letter_digits(&mut self, text: &str) -> String {
+        let mut all = text.to_owned();
+        let mut ahead = 0;
+        while let Some(token) = self.tokens.get(self.at + ahead).filter(|token| !token.spaced) {
+            match &token.kind {
+                TokenKind::Letter(part) | TokenKind::Word(part)
+                    if part.bytes().all(|byte| byte.is_ascii_uppercase()) =>
+                {
+                    all.push_str(part);
+                }
+                TokenKind::Digits(part) if ahead > 0 && !part.contains('.') => all.push_str(part),
+                _ => break,
+            }
+            ahead += 1;
+        }
+        // Bases that have such digits; `3A_1` is a product.
+        let sign = |ahead, sign| self.kind_at(ahead) == Some(&TokenKind::Sign(sign));
+        let base = match self.kind_at(ahead + 2) {
+            Some(TokenKind::Digits(base)) if sign(ahead, '_') && sign(ahead + 1, '{') => base,
+            _ => return text.to_owned(),
+        };
+        if ahead > 0 && base.parse().is_ok_and(|base: u32| base > 10) {
+            self.at += ahead;
+            return all;
+        }
+        text.to_owned()
     }
 
     /// `1011_2`, `1011_{two}` is not known.
@@ -243,6 +275,7 @@ pub(super) fn decimal_comma(tokens: &[Token]) -> Option<Expression> {
         || fraction.spaced
         || whole.contains('.')
         || digits.contains('.')
+        || (digits.len() == 3 && whole.len() <= 3 && !whole.starts_with('0'))
     {
         return None;
     }

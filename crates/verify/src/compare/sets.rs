@@ -1,0 +1,154 @@
+//! Sets of real numbers: intervals, their unions, single points, and relations that describe them.
+//!
+//! Invariant: ends are compared exactly; their approximate values only put them in order.
+
+use super::{Found, at, inequality, infinity, value};
+use crate::expression::{Answer, Expression, Interval, Mark, Value};
+use crate::numeric;
+use crate::verdict::{Options, Rule};
+
+/// A relation, or several joined by "or", beside a set of real numbers.
+pub(super) fn relations_and_set(relations: &Answer, set: &Answer, options: &Options) -> Found {
+    let relations = match relations {
+        Answer::List(items) => items.as_slice(),
+        one => std::slice::from_ref(one),
+    };
+    let mut found = Vec::new();
+    let mut unknown = None;
+    for relation in relations {
+        let solved = match relation {
+            Answer::Relation { sides, signs } => inequality::solved(sides, signs),
+            _ => None,
+        };
+        let Some(solved) = solved else { return Found::different("no relation that is a set") };
+        if *unknown.get_or_insert_with(|| solved.unknown.clone()) != solved.unknown {
+            return Found::different("relations of several unknowns");
+        }
+        found.extend(solved.pieces);
+    }
+    match pieces(set) {
+        Some(pieces) => sets(found, pieces, options),
+        None => Found::different("a relation and a set"),
+    }
+}
+
+/// The intervals that a set of real numbers is made of; a single number is a closed one.
+pub(super) fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
+    match answer {
+        Answer::Interval(interval) => Some(vec![interval.clone()]),
+        Answer::Union(parts) => {
+            let parts: Option<Vec<Vec<Interval>>> = parts.iter().map(pieces).collect();
+            Some(parts?.into_iter().flatten().collect())
+        }
+        Answer::Without { set, points } => {
+            let pieces = pieces(set)?;
+            let Answer::Set(points) = points.as_ref() else { return None };
+            points.iter().try_fold(pieces, |pieces, point| match point {
+                Answer::Value(Value { expression, mark: Mark::None }) => {
+                    without(pieces, expression)
+                }
+                _ => None,
+            })
+        }
+        Answer::Tuple(items) => match items.as_slice() {
+            [Answer::Value(low), Answer::Value(high)] => Some(vec![Interval {
+                low: low.expression.clone(),
+                high: high.expression.clone(),
+                low_closed: false,
+                high_closed: false,
+            }]),
+            _ => None,
+        },
+        Answer::Set(items) => {
+            let points = items.iter().map(|item| match item {
+                Answer::Value(Value { expression, mark: Mark::None }) => Some(Interval {
+                    low: expression.clone(),
+                    high: expression.clone(),
+                    low_closed: true,
+                    high_closed: true,
+                }),
+                _ => None,
+            });
+            points.collect()
+        }
+        Answer::Value(_)
+        | Answer::List(_)
+        | Answer::Matrix(_)
+        | Answer::Relation { .. }
+        | Answer::Proportion(_)
+        | Answer::Words(_) => None,
+    }
+}
+
+/// `pieces` without the point, where its place among their ends is certain.
+fn without(pieces: Vec<Interval>, point: &Expression) -> Option<Vec<Interval>> {
+    let at = place(point);
+    let mut left = Vec::new();
+    for piece in pieces {
+        let (low, high) = (place(&piece.low), place(&piece.high));
+        if at.is_nan() || low.is_nan() || high.is_nan() {
+            return None;
+        }
+        if low < at && at < high {
+            let point = point.clone();
+            left.push(Interval { high: point.clone(), high_closed: false, ..piece.clone() });
+            left.push(Interval { low: point, low_closed: false, ..piece });
+        } else {
+            left.push(Interval {
+                low_closed: piece.low_closed && low != at,
+                high_closed: piece.high_closed && high != at,
+                ..piece
+            });
+        }
+    }
+    Some(left)
+}
+
+/// Same intervals, in order of their lower ends.
+pub(super) fn sets(left: Vec<Interval>, right: Vec<Interval>, options: &Options) -> Found {
+    let (left, right) = (ordered(left), ordered(right));
+    if left.len() != right.len() {
+        return Found::Different(format!("{} and {} intervals", left.len(), right.len()));
+    }
+    let pairs = left.iter().zip(&right).enumerate();
+    pairs.fold(Found::Same(Rule::Exact), |found, (index, (left, right))| {
+        found.and(|| at(intervals(left, right, options), || format!("interval {}", index + 1)))
+    })
+}
+
+fn intervals(left: &Interval, right: &Interval, options: &Options) -> Found {
+    if (left.low_closed, left.high_closed) != (right.low_closed, right.high_closed) {
+        return Found::different("ends that belong to one and not to the other");
+    }
+    value::same_expression(&left.low, &right.low, options)
+        .and(|| value::same_expression(&left.high, &right.high, options))
+}
+
+/// In order, and joined where one ends at what the next begins with.
+fn ordered(intervals: Vec<Interval>) -> Vec<Interval> {
+    let mut keyed: Vec<(f64, Interval)> =
+        intervals.into_iter().map(|it| (place(&it.low), it)).collect();
+    keyed.sort_by(|left, right| left.0.total_cmp(&right.0));
+    let mut joined: Vec<Interval> = Vec::new();
+    for (_, next) in keyed {
+        if let Some(last) = joined.last_mut()
+            && (last.high_closed || next.low_closed)
+            && place(&last.high) == place(&next.low)
+            && !place(&next.low).is_nan()
+        {
+            last.high = next.high;
+            last.high_closed = next.high_closed;
+        } else {
+            joined.push(next);
+        }
+    }
+    joined
+}
+
+fn place(end: &Expression) -> f64 {
+    match infinity::sign(end) {
+        Some(true) => f64::INFINITY,
+        Some(false) => f64::NEG_INFINITY,
+        None => numeric::approximate(end).unwrap_or(f64::NAN),
+    }
+}
