@@ -131,6 +131,11 @@ impl Model {
         })
     }
 
+    /// The name that clients ask for.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
     /// The engine.
     pub const fn engine(&self) -> &Engine {
         &self.engine
