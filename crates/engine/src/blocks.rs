@@ -109,10 +109,6 @@ impl Blocks {
         self.block_tokens
     }
 
-    pub(crate) const fn count(&self) -> usize {
-        self.slots.len()
-    }
-
     pub(crate) const fn free(&self) -> usize {
         self.free.len()
     }
@@ -359,4 +355,45 @@ impl Blocks {
 /// Length of the common beginning.
 pub(crate) fn common(left: &[u32], right: &[u32]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
+}
+
+#[cfg(test)]
+impl Blocks {
+    /// Every invariant, against the tables in use.
+    pub(crate) fn verify<'a>(&self, tables: impl Iterator<Item = &'a Table>) {
+        let mut users = vec![0; self.slots.len()];
+        for table in tables {
+            for block in &table.blocks {
+                users[block.0 as usize] += 1;
+            }
+            for shared in &table.blocks[..table.committed] {
+                assert_eq!(self.tokens(*shared).len(), self.block_tokens);
+            }
+            for own in &table.blocks[table.committed..] {
+                assert_eq!(self.slot(*own).users, 1, "a block not full is shared");
+            }
+        }
+        let mut idle = BTreeSet::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            let block = BlockId(index as u32);
+            assert_eq!(slot.users, users[index], "users of block {index}");
+            assert_eq!(self.free.contains(&block), slot.users == 0 && slot.node.is_none());
+            let Some(node) = &slot.node else { continue };
+            assert!(self.children(node.parent).contains(&block));
+            assert!(!node.tokens.is_empty());
+            if slot.users == 0 {
+                idle.insert((node.used, Reverse(node.depth), block));
+            }
+            for child in &node.children {
+                let child_slot = self.slot(*child);
+                assert!(child_slot.users == 0 || slot.users > 0, "a child without its parent");
+                assert_eq!(child_slot.node.as_ref().map(|child| child.parent), Some(Some(block)));
+            }
+        }
+        assert_eq!(idle, self.idle);
+        let used = users.iter().filter(|users| **users > 0).count();
+        assert_eq!(self.free.len() + self.idle.len() + used, self.slots.len());
+        let distinct: BTreeSet<_> = self.free.iter().collect();
+        assert_eq!(distinct.len(), self.free.len(), "a block is free twice");
+    }
 }
