@@ -120,27 +120,23 @@ pub(super) fn same_expression(left: &Expression, right: &Expression, options: &O
     if left == right {
         return Found::Same(Rule::Exact);
     }
-    by_form(left, left_form.ok(), right, right_form.ok(), options)
+    by_form((left, left_form.ok().as_ref()), (right, right_form.ok().as_ref()), options)
 }
 
 /// Compares by normal forms, then by decimals, then by values.
 fn by_form(
-    left: &Expression,
-    left_form: Option<Quotient>,
-    right: &Expression,
-    right_form: Option<Quotient>,
+    (left, left_form): (&Expression, Option<&Quotient>),
+    (right, right_form): (&Expression, Option<&Quotient>),
     options: &Options,
 ) -> Found {
     let mut decimal = is_decimal(left) || is_decimal(right);
-    let whole = |form: &Option<Quotient>| {
-        form.as_ref().and_then(Quotient::as_rational).is_some_and(|it| it.is_integer())
-    };
+    let rational = |form: Option<&Quotient>| form.and_then(Quotient::as_rational);
+    let whole = |form| rational(form).is_some_and(|it| it.is_integer());
     // An irrational value is no whole number, however near.
-    if whole(&left_form) != whole(&right_form) && !(is_decimal(left) && is_decimal(right)) {
-        decimal &= left_form.as_ref().and_then(Quotient::as_rational).is_some()
-            && right_form.as_ref().and_then(Quotient::as_rational).is_some();
+    if whole(left_form) != whole(right_form) && !(is_decimal(left) && is_decimal(right)) {
+        decimal &= rational(left_form).is_some() && rational(right_form).is_some();
     }
-    if let Some((left_form, right_form)) = left_form.as_ref().zip(right_form.as_ref()) {
+    if let Some((left_form, right_form)) = left_form.zip(right_form) {
         if let Some((a, b)) = left_form.as_rational().zip(right_form.as_rational()) {
             return rationals(&a, &b, decimal, options);
         }

@@ -159,8 +159,8 @@ impl Parser<'_> {
         match self.kind() {
             Some(TokenKind::Digits(_)) => self.number(),
             Some(TokenKind::Letter(letter)) => self.letter(letter.clone()),
-            Some(TokenKind::Word(word)) => self.word(word.clone()),
-            Some(TokenKind::Command(name)) => self.command(name.clone()),
+            Some(TokenKind::Word(word)) => self.word(word),
+            Some(TokenKind::Command(name)) => self.command(name),
             Some(TokenKind::Sign(sign)) => self.sign_primary(*sign),
             _ => Err(self.error("a value")),
         }
@@ -312,17 +312,17 @@ impl Parser<'_> {
         Ok(arguments)
     }
 
-    fn word(&mut self, word: String) -> Parse<Expression> {
-        match known_word(&word) {
+    fn word(&mut self, word: &str) -> Parse<Expression> {
+        match known_word(word) {
             Some(KnownWord::Function(function)) => {
                 self.at += 1;
-                self.apply(function, &word)
+                self.apply(function, word)
             }
             Some(KnownWord::Constant(constant)) => {
                 self.at += 1;
                 Ok(Expression::Constant(constant))
             }
-            None if is_product_of_letters(&word) => {
+            None if is_product_of_letters(word) => {
                 self.at += 1;
                 let last = word.len() - 1;
                 let mut factors: Vec<Expression> = word[..last].chars().map(single).collect();
@@ -336,9 +336,9 @@ impl Parser<'_> {
         }
     }
 
-    fn command(&mut self, name: String) -> Parse<Expression> {
+    fn command(&mut self, name: &str) -> Parse<Expression> {
         self.at += 1;
-        match name.as_str() {
+        match name {
             "frac" => {
                 let (above, below) = (self.argument()?, self.argument()?);
                 Ok(Expression::Product(vec![above, below.inverted()]))
@@ -359,8 +359,8 @@ impl Parser<'_> {
             "overline" => self.argument(),
             "sum" => self.series(SeriesKind::Sum),
             "prod" => self.series(SeriesKind::Product),
-            _ => match function(&name) {
-                Some(function) => self.apply(function, &name),
+            _ => match function(name) {
+                Some(function) => self.apply(function, name),
                 None => {
                     self.at -= 1;
                     // An unknown command in a chain of equalities is some name: `1 = \zzz = 0`.

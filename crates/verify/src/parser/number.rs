@@ -88,7 +88,8 @@ impl Parser<'_> {
     fn repeating(&mut self, text: &str) -> Parse<Option<Expression>> {
         let overline = TokenKind::Command("overline".into());
         let point = self.is_sign('.') && self.kind_at(1) == Some(&overline);
-        if !point && !(text.contains('.') && self.kind() == Some(&overline)) {
+        let inside = text.contains('.') && self.kind() == Some(&overline);
+        if !(point || inside) {
             return Ok(None);
         }
         self.at += 1 + usize::from(point);
