@@ -17,6 +17,7 @@ mod engine;
 mod error;
 mod generation;
 mod mailbox;
+pub mod measure;
 pub mod openai;
 mod options;
 mod output;
