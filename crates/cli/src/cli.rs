@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{doctor, reference};
 use crate::failure::Finish;
@@ -27,6 +28,8 @@ pub(crate) struct Cli {
 enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Sandbox(Sandbox),
+    #[command(subcommand, arg_required_else_help = true)]
+    Model(Model),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -40,6 +43,7 @@ impl Cli {
         let terminal = Terminal::new(!self.no_progress);
         match self.command {
             Command::Sandbox(command) => command.run(terminal),
+            Command::Model(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }

@@ -2,5 +2,6 @@
 //! prints the result.
 
 pub(crate) mod doctor;
+pub(crate) mod model;
 pub(crate) mod reference;
 pub(crate) mod sandbox;

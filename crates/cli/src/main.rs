@@ -9,6 +9,8 @@ mod env_vars;
 mod failure;
 mod host;
 mod layers;
+mod models;
+mod partial;
 mod python;
 mod quantity;
 mod service;

@@ -135,6 +135,17 @@ pub fn inspect(path: &Path) -> Result<Inspection, Error> {
     }
 }
 
+/// Reads a model's shape only; its weights need not be there.
+///
+/// # Errors
+/// As [`load`], but for the weights.
+pub fn config(path: &Path) -> Result<ModelConfig, Error> {
+    match format(path)? {
+        Format::HuggingFace => config_json::read(path),
+        Format::Gguf => Gguf::open(path)?.config(),
+    }
+}
+
 /// What lies at `path`.
 fn format(path: &Path) -> Result<Format, Error> {
     let metadata = std::fs::metadata(path).map_err(Error::io("open", path))?;
