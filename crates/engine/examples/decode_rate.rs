@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for run in 0..5 {
             rates.push(load.measure(&engine, run)?);
         }
-        rates.sort_by(|left, right| left.time.cmp(&right.time));
+        rates.sort_by_key(|rate| rate.time);
         let (best, median) = (rates[0], rates[2]);
         println!(
             "{shape} {storage:?} batch {batch}: {:.0} tokens/s (best {:.0}), {:.1} GFLOP/s, \

@@ -344,10 +344,10 @@ impl Blocks {
     }
 
     fn remove_node(&mut self, block: BlockId) {
-        if let Some(node) = self.slot_mut(block).node.take() {
-            if let Some(children) = self.children_mut(node.parent) {
-                children.retain(|child| *child != block);
-            }
+        if let Some(node) = self.slot_mut(block).node.take()
+            && let Some(children) = self.children_mut(node.parent)
+        {
+            children.retain(|child| *child != block);
         }
     }
 }

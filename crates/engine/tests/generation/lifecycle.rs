@@ -9,7 +9,7 @@ use super::{
 
 #[test]
 fn a_dropped_generation_frees_its_place() {
-    let engine = endless_engine(EngineOptions { max_running: 1, ..options() });
+    let engine = endless_engine(&EngineOptions { max_running: 1, ..options() });
     let mut first = engine.generate(request(prompt(1, 10), ENDLESS, 0)).unwrap();
     assert!(matches!(first.next_blocking(), Some(Event::Token(_))));
     drop(first);
@@ -23,7 +23,7 @@ fn a_dropped_generation_frees_its_place() {
 
 #[test]
 fn a_cancelled_generation_ends_as_such() {
-    let engine = endless_engine(options());
+    let engine = endless_engine(&options());
     let mut generation = engine.generate(request(prompt(1, 10), ENDLESS, 0)).unwrap();
     assert!(matches!(generation.next_blocking(), Some(Event::Token(_))));
     generation.cancel();
@@ -34,7 +34,7 @@ fn a_cancelled_generation_ends_as_such() {
 
 #[test]
 fn what_runs_when_the_engine_is_dropped_ends_as_cancelled() {
-    let engine = endless_engine(options());
+    let engine = endless_engine(&options());
     let mut generations: Vec<_> = (0..4)
         .map(|sample| engine.generate(request(prompt(1, 10), ENDLESS, sample)).unwrap())
         .collect();

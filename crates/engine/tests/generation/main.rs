@@ -54,9 +54,9 @@ fn engine(options: EngineOptions) -> Engine {
 
 /// An engine whose generations of [`ENDLESS`] tokens run until they are cancelled: whatever a test
 /// does in the meantime, they are still there.
-fn endless_engine(options: EngineOptions) -> Engine {
+fn endless_engine(options: &EngineOptions) -> Engine {
     let config = ModelConfig { context_tokens: 2 * ENDLESS, ..config() };
-    let options = EngineOptions { kv: KvBudget::Tokens(8 * ENDLESS), ..options };
+    let options = EngineOptions { kv: KvBudget::Tokens(8 * ENDLESS), ..options.clone() };
     Engine::start(config, &parameters(1), options).unwrap()
 }
 
@@ -80,17 +80,16 @@ fn complete(engine: &Engine, request: Request) -> Completion {
     engine.generate(request).unwrap().collect_blocking()
 }
 
-/// Tokens as compared bit for bit.
-fn bits(tokens: &[SampledToken]) -> Vec<(u32, u32, u32, Vec<(u32, u32)>)> {
+/// A token as compared bit for bit: id, both log-probabilities, the likeliest.
+type Bits = (u32, [u32; 2], Vec<(u32, u32)>);
+
+fn bits(tokens: &[SampledToken]) -> Vec<Bits> {
     let top =
         |token: &SampledToken| token.top.iter().map(|(id, log)| (*id, log.to_bits())).collect();
-    tokens
-        .iter()
-        .map(|token| {
-            let (log, model) = (token.log_prob.to_bits(), token.model_log_prob.to_bits());
-            (token.token, log, model, top(token))
-        })
-        .collect()
+    let one = |token: &SampledToken| {
+        (token.token, [token.log_prob.to_bits(), token.model_log_prob.to_bits()], top(token))
+    };
+    tokens.iter().map(one).collect()
 }
 
 fn assert_length(completion: &Completion, new_tokens: usize) {

@@ -30,7 +30,7 @@ fn after_a_load_the_engine_is_one_with_these_weights() {
 
 #[test]
 fn sequences_in_flight_go_on_with_the_new_weights() {
-    let engine = endless_engine(options());
+    let engine = endless_engine(&options());
     let (config, options) = (engine.config().clone(), engine.options().clone());
     let fresh = Engine::start(config, &parameters(2), options).unwrap();
     let asks = (0..6).map(|sample| request(prompt(1, 50), ENDLESS, sample)).collect();
