@@ -297,6 +297,18 @@ pub enum Misfit {
         /// Tokens that the versions cover.
         covered: usize,
     },
+    /// Turns hold another number of tokens of the policy, or lie beyond the tokens.
+    Turns {
+        /// Tokens of the policy.
+        policy_tokens: usize,
+        /// Tokens that the turns hold.
+        covered: usize,
+    },
+    /// A value is no finite number, which JSON can't hold: what is written could not be read.
+    NotFinite {
+        /// Where it stands.
+        field: &'static str,
+    },
 }
 
 impl std::fmt::Display for Misfit {
@@ -318,6 +330,14 @@ impl std::fmt::Display for Misfit {
                 formatter,
                 "{policy_tokens} tokens of the policy, `weight_versions` cover {covered}"
             ),
+            Self::Turns { policy_tokens, covered } => write!(
+                formatter,
+                "{policy_tokens} tokens of the policy, `turns` hold {covered} or lie beyond the \
+                 tokens"
+            ),
+            Self::NotFinite { field } => {
+                write!(formatter, "`{field}` has a value that is no finite number")
+            }
         }
     }
 }
@@ -328,16 +348,16 @@ impl Episode {
     /// Tokens that the policy sampled.
     pub fn policy_tokens(&self) -> usize {
         let of_policy = self.spans.iter().filter(|span| span.author == Author::Policy);
-        of_policy.map(|span| span.tokens).sum()
+        total(of_policy.map(|span| span.tokens))
     }
 
     /// Tokens after the prompt.
     pub fn response_tokens(&self) -> usize {
         let prompt = self.spans.iter().take_while(|span| span.author != Author::Policy);
-        self.tokens.len().saturating_sub(prompt.map(|span| span.tokens).sum())
+        self.tokens.len().saturating_sub(total(prompt.map(|span| span.tokens)))
     }
 
-    /// For each token, whether it is trained on.
+    /// For each token, whether it is trained on. For an episode that [`Self::check`] found good.
     pub fn loss_mask(&self) -> Vec<bool> {
         let spans = self.spans.iter();
         spans
@@ -358,7 +378,7 @@ impl Episode {
         if self.schema > SCHEMA_VERSION {
             return Err(Misfit::NewerSchema { found: self.schema });
         }
-        let covered = self.spans.iter().map(|span| span.tokens).sum();
+        let covered = total(self.spans.iter().map(|span| span.tokens));
         if covered != self.tokens.len() {
             return Err(Misfit::Spans { covered, tokens: self.tokens.len() });
         }
@@ -367,10 +387,29 @@ impl Episode {
         if sampled != policy_tokens || model != policy_tokens {
             return Err(Misfit::LogProbs { policy_tokens, sampled, model });
         }
-        let covered = self.weight_versions.iter().map(|(_, tokens)| tokens).sum();
+        let covered = total(self.weight_versions.iter().map(|(_, tokens)| *tokens));
         if covered != policy_tokens {
             return Err(Misfit::WeightVersions { policy_tokens, covered });
         }
-        Ok(())
+        let covered = total(self.turns.iter().map(|turn| turn.policy_tokens));
+        let end = |turn: &Turn| turn.start_token.saturating_add(turn.policy_tokens);
+        if covered != policy_tokens || self.turns.iter().any(|turn| end(turn) > self.tokens.len()) {
+            return Err(Misfit::Turns { policy_tokens, covered });
+        }
+        let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
+        let fields = [
+            ("log_probs", finite(&self.log_probs)),
+            ("model_log_probs", finite(&self.model_log_probs)),
+            ("reward", self.reward.is_finite()),
+        ];
+        match fields.into_iter().find(|(_, is_finite)| !is_finite) {
+            Some((field, _)) => Err(Misfit::NotFinite { field }),
+            None => Ok(()),
+        }
     }
+}
+
+/// The sum; numbers that were read may be anything, and a sum that overflows fits nothing.
+fn total(tokens: impl Iterator<Item = usize>) -> usize {
+    tokens.fold(0, usize::saturating_add)
 }

@@ -1,9 +1,10 @@
 //! Append-only compressed logs: a line of JSON a record, Zstandard frames, whole after any crash.
 //!
-//! Invariant: each [`Log::commit`] adds one frame that holds whole lines. A process or machine that
-//! dies while writing leaves at most one torn frame at the end; [`Log::open`] cuts it off, and
-//! [`read`] stops before it and says so. Frames one after another are an ordinary `.zst` file, so
-//! `zstdcat` reads it too.
+//! Invariant: each [`Log::commit`] adds frames that hold whole lines: one, or several where there is
+//! much to write. A process or machine that dies while writing leaves at most one torn frame at the
+//! end; [`Log::open`] cuts it off, and [`read`] stops before it and says so. Damage elsewhere, with
+//! whole frames behind it, is an error: nothing of what was committed is ever cut off for it. Frames
+//! one after another are an ordinary `.zst` file, so `zstdcat` reads it too.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -16,6 +17,12 @@ use serde::de::DeserializeOwned;
 const LEVEL: i32 = 1;
 /// Largest frame that is read, uncompressed: what a hostile file may make a reader allocate.
 const MAX_FRAME_BYTES: usize = 1 << 30;
+/// Lines beyond this size, uncompressed, go into a frame of their own, well below what is read.
+const FRAME_BYTES: usize = 64 << 20;
+/// Longest line: with what stands before it in a frame, it must still be read.
+const MAX_LINE_BYTES: usize = MAX_FRAME_BYTES - FRAME_BYTES;
+/// How every frame begins.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// A log that is written.
 #[derive(Debug)]
@@ -25,6 +32,8 @@ pub struct Log {
     pending: Vec<u8>,
     /// End of the last whole frame.
     committed_bytes: u64,
+    /// Ends of all whole frames.
+    ends: Vec<u64>,
 }
 
 /// What [`read`] found.
@@ -40,36 +49,53 @@ impl Log {
     /// Opens a log to add to, or makes it; what is torn at its end is cut off.
     ///
     /// # Errors
-    /// The file can't be opened, read or cut.
+    /// The file can't be opened, read or cut; or it is no log, or damaged before its end, and then
+    /// it is left as it is.
     pub fn open(path: &Path) -> io::Result<Self> {
+        let is_new = !path.exists();
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        if is_new {
+            // The file's name must outlive a crash as its content does.
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()?;
+        }
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
-        let whole = frames(&bytes).last().map_or(0, |frame| frame.end) as u64;
-        if whole < bytes.len() as u64 {
-            file.set_len(whole)?;
+        let ends: Vec<usize> = frames(&bytes).map(|frame| frame.end).collect();
+        let whole = ends.last().copied().unwrap_or(0);
+        check_torn(path, &bytes, whole)?;
+        if whole < bytes.len() {
+            file.set_len(whole as u64)?;
             file.sync_all()?;
         }
-        file.seek(SeekFrom::Start(whole))?;
-        Ok(Self { file, pending: Vec::new(), committed_bytes: whole })
+        file.seek(SeekFrom::Start(whole as u64))?;
+        let ends = ends.into_iter().map(|end| end as u64).collect();
+        Ok(Self { file, pending: Vec::new(), committed_bytes: whole as u64, ends })
     }
 
     /// Adds a record to the next frame.
     ///
     /// # Errors
-    /// The record can't be written as JSON.
+    /// The record can't be written as JSON, or is longer than a frame that is read.
     pub fn push(&mut self, record: &impl Serialize) -> io::Result<()> {
         let start = self.pending.len();
         if let Err(error) = serde_json::to_writer(&mut self.pending, record) {
             self.pending.truncate(start);
             return Err(error.into());
         }
+        let length = self.pending.len() - start;
+        if length >= MAX_LINE_BYTES {
+            self.pending.truncate(start);
+            let message = format!("a record of {length} bytes; at most {MAX_LINE_BYTES} are read");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
         self.pending.push(b'\n');
         Ok(())
     }
 
-    /// Writes what was pushed as one frame, and returns when it is on the disk.
+    /// Writes what was pushed, and returns when it is on the disk. It is one frame, or for more than
+    /// 64 MiB several, of which a crash may leave the first ones.
     ///
     /// # Errors
     /// The disk is full or failed. The file then ends with the last whole frame, and what was pushed
@@ -78,16 +104,40 @@ impl Log {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let frame = compressed(&self.pending)?;
-        let written = self.file.write_all(&frame).and_then(|()| self.file.sync_data());
-        if let Err(error) = written {
-            self.file.set_len(self.committed_bytes)?;
-            self.file.seek(SeekFrom::Start(self.committed_bytes))?;
-            return Err(error);
+        // What an earlier commit failed to take back would stand between the frames.
+        self.cut_file(self.committed_bytes)?;
+        match self.write_pending() {
+            Ok(ends) => {
+                self.committed_bytes = ends.last().copied().unwrap_or(self.committed_bytes);
+                self.ends.extend(ends);
+                self.pending.clear();
+                Ok(())
+            }
+            Err(error) => {
+                // Should this fail too, the next commit or opening does it.
+                let _ = self.cut_file(self.committed_bytes);
+                Err(error)
+            }
         }
-        self.committed_bytes += frame.len() as u64;
-        self.pending.clear();
-        Ok(())
+    }
+
+    /// Writes the pending lines behind what is committed; gives where each frame ends.
+    fn write_pending(&mut self) -> io::Result<Vec<u64>> {
+        let mut ends = Vec::new();
+        let mut end = self.committed_bytes;
+        for part in parts(&self.pending) {
+            let frame = compressed(part)?;
+            self.file.write_all(&frame)?;
+            end += frame.len() as u64;
+            ends.push(end);
+        }
+        self.file.sync_data()?;
+        Ok(ends)
+    }
+
+    fn cut_file(&mut self, bytes: u64) -> io::Result<()> {
+        self.file.set_len(bytes)?;
+        self.file.seek(SeekFrom::Start(bytes)).map(|_| ())
     }
 
     /// Size of what is committed, to come back to with [`Self::cut_back`].
@@ -98,16 +148,17 @@ impl Log {
     /// Forgets everything after the first `bytes`, and what is pending.
     ///
     /// # Errors
-    /// `bytes` is more than was committed, or the file can't be cut.
+    /// `bytes` was never the size of what is committed, or the file can't be cut.
     pub fn cut_back(&mut self, bytes: u64) -> io::Result<()> {
-        if bytes > self.committed_bytes {
-            let message = format!("the log has {} bytes, not {bytes}", self.committed_bytes);
+        if bytes != 0 && self.ends.binary_search(&bytes).is_err() {
+            let found = self.committed_bytes;
+            let message = format!("the log has {found} bytes, and no frame that ends at {bytes}");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         self.pending.clear();
-        self.file.set_len(bytes)?;
-        self.file.seek(SeekFrom::Start(bytes))?;
+        self.cut_file(bytes)?;
         self.committed_bytes = bytes;
+        self.ends.retain(|end| *end <= bytes);
         self.file.sync_all()
     }
 }
@@ -115,7 +166,8 @@ impl Log {
 /// All records of a log's whole frames.
 ///
 /// # Errors
-/// The file can't be read, or a line of a whole frame is no such record; the message names the line.
+/// The file can't be read, is no log, is damaged before its end, or a line of a whole frame is no such
+/// record; the message names the line.
 pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Contents<T>> {
     let bytes = std::fs::read(path)?;
     let mut records = Vec::new();
@@ -131,7 +183,39 @@ pub fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Contents<T>> {
             records.push(record);
         }
     }
+    check_torn(path, &bytes, end)?;
     Ok(Contents { records, torn_bytes: (bytes.len() - end) as u64 })
+}
+
+/// Whether what follows the whole frames can be what a crash left of the last one. A whole frame
+/// behind it shows that it is damage, and a file that begins otherwise is no log.
+fn check_torn(path: &Path, bytes: &[u8], whole: usize) -> io::Result<()> {
+    let tail = &bytes[whole..];
+    let path = path.display();
+    let damaged = |message: String| Err(io::Error::new(io::ErrorKind::InvalidData, message));
+    // Of a file that grew before its data was written, the begin may be zeros.
+    let begin = &tail[..tail.len().min(MAGIC.len())];
+    if whole == 0 && !MAGIC.starts_with(begin) && begin.iter().any(|byte| *byte != 0) {
+        return damaged(format!("{path} is no log: it does not begin as a Zstandard frame"));
+    }
+    let mut begins = (1..tail.len()).filter(|at| tail[*at..].starts_with(&MAGIC));
+    let next = begins.find(|at| frames(&tail[*at..]).next().is_some());
+    next.map_or(Ok(()), |at| {
+        let next = whole + at;
+        damaged(format!("{path} is damaged from byte {whole} on; a whole frame begins at {next}"))
+    })
+}
+
+/// Lines in parts of about [`FRAME_BYTES`], none of them cut.
+fn parts(lines: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = lines;
+    std::iter::from_fn(move || {
+        let from = rest.len().min(FRAME_BYTES).checked_sub(1)?;
+        let end = rest[from..].iter().position(|byte| *byte == b'\n');
+        let (part, after) = rest.split_at(end.map_or(rest.len(), |end| from + end + 1));
+        rest = after;
+        Some(part)
+    })
 }
 
 /// One frame with a checksum, so that a frame whose middle was never written is not taken for whole.
@@ -195,6 +279,43 @@ mod tests {
         log.cut_back(mark).expect("cut");
         assert_eq!(read::<u32>(&path).expect("read").records, [1]);
         assert!(log.cut_back(mark + 1).is_err());
+        assert!(log.cut_back(mark - 1).is_err(), "within a frame");
+    }
+
+    #[test]
+    fn damage_before_the_end_is_told_and_costs_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log.jsonl.zst");
+        log(&path, &[vec![1], vec![2], vec![3]]);
+        let mut bytes = std::fs::read(&path).expect("bytes");
+        let first = frames(&bytes).next().expect("a frame").end;
+        bytes[first + 6] ^= 0xff;
+        std::fs::write(&path, &bytes).expect("written");
+        let error = Log::open(&path).expect_err("damage").to_string();
+        assert!(error.contains(&format!("damaged from byte {first} on")), "{error}");
+        assert_eq!(read::<u32>(&path).expect_err("damage").to_string(), error);
+        assert_eq!(std::fs::read(&path).expect("bytes"), bytes);
+    }
+
+    #[test]
+    fn another_file_is_not_taken_for_a_log() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notes.txt");
+        std::fs::write(&path, "notes").expect("written");
+        let error = Log::open(&path).expect_err("no log").to_string();
+        assert!(error.contains("is no log"), "{error}");
+        assert_eq!(std::fs::read(&path).expect("bytes"), b"notes");
+    }
+
+    #[test]
+    fn much_text_becomes_several_frames_of_whole_lines() {
+        let line = "x".repeat(1 << 16) + "\n";
+        let lines = line.repeat(FRAME_BYTES / line.len() + 2);
+        let found: Vec<&[u8]> = parts(lines.as_bytes()).collect();
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|part| part.ends_with(b"\n")));
+        assert_eq!(found.concat(), lines.as_bytes());
+        assert_eq!(parts(b"").count(), 0);
     }
 
     #[test]
@@ -224,7 +345,8 @@ mod tests {
             let path = folder.path().join("log.jsonl.zst");
             log(&path, &frames);
             let mut bytes = std::fs::read(&path).expect("bytes");
-            bytes.truncate((bytes.len() as f64 * cut) as usize);
+            // Less than the begin of a frame, with anything behind, would be no log.
+            bytes.truncate(((bytes.len() as f64 * cut) as usize).max(MAGIC.len()));
             // Junk that is itself a whole frame would be one.
             bytes.extend(junk.iter().map(|byte| byte | 0x80));
             std::fs::write(&path, &bytes).expect("written");

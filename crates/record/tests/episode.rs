@@ -107,4 +107,15 @@ fn parts_that_do_not_fit_are_named() {
     assert_eq!(check(|it| it.log_probs.truncate(3)), misfit);
     let misfit = Misfit::WeightVersions { policy_tokens: 4, covered: 3 };
     assert_eq!(check(|it| it.weight_versions.truncate(1)), misfit);
+    let misfit = Misfit::Turns { policy_tokens: 4, covered: 2 };
+    assert_eq!(check(|it| it.turns.truncate(1)), misfit);
+    let misfit = Misfit::Turns { policy_tokens: 4, covered: 4 };
+    assert_eq!(check(|it| it.turns[1].start_token = 9), misfit);
+    assert_eq!(check(|it| it.log_probs[1] = f32::NAN), Misfit::NotFinite { field: "log_probs" });
+    assert_eq!(check(|it| it.reward = f64::INFINITY), Misfit::NotFinite { field: "reward" });
+    let endless = |it: &mut Episode| {
+        it.spans[0].tokens = usize::MAX;
+        it.spans[1].tokens = 4;
+    };
+    assert_eq!(check(endless), Misfit::Spans { covered: usize::MAX, tokens: 10 });
 }
