@@ -34,6 +34,13 @@ impl Default for AdvantageConfig {
     }
 }
 
+impl AdvantageConfig {
+    /// Whether the settings can work: ε is a number from 0.
+    pub fn is_valid(&self) -> bool {
+        self.epsilon.is_finite() && self.epsilon >= 0.0
+    }
+}
+
 /// The advantages of the rollouts with these rewards, in their order. The paper leaves the kind of
 /// deviation open; the one over n − 1 is that of the code that was published with it.
 pub fn advantages(rewards: &[f64], config: &AdvantageConfig) -> Vec<f64> {

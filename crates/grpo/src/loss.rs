@@ -59,6 +59,63 @@ impl Default for LossConfig {
     }
 }
 
+/// Settings of the loss that can't work, or a sequence that doesn't fit them.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LossError {
+    /// A value that can't work.
+    #[error("`{setting}` is {value}: it must be {wanted}")]
+    Setting {
+        /// Its key.
+        setting: &'static str,
+        /// Its value.
+        value: f64,
+        /// What it must be.
+        wanted: &'static str,
+    },
+    /// A setting needs values that the sequence doesn't have.
+    #[error("`{setting}` is set, and the sequence has no `{values}`")]
+    Lacks {
+        /// The setting's key.
+        setting: &'static str,
+        /// What is missing.
+        values: &'static str,
+    },
+    /// Values of a sequence are more or fewer than its tokens.
+    #[error("the sequence has {found} `{values}` for {tokens} tokens")]
+    Length {
+        /// Which values.
+        values: &'static str,
+        /// How many there are.
+        found: usize,
+        /// How many there must be.
+        tokens: usize,
+    },
+}
+
+impl LossConfig {
+    /// What is wrong with the settings.
+    ///
+    /// # Errors
+    /// The first value that can't work.
+    pub fn validate(&self) -> Result<(), LossError> {
+        let not_negative = |value: f64| value.is_finite() && value >= 0.0;
+        let dual_clip = self.dual_clip.unwrap_or(f64::INFINITY);
+        let cap = self.importance_cap.unwrap_or(f64::INFINITY);
+        let settings = [
+            ("clip_low", self.clip_low, (0.0..=1.0).contains(&self.clip_low), "from 0 to 1"),
+            ("clip_high", self.clip_high, not_negative(self.clip_high), "at least 0"),
+            ("dual_clip", dual_clip, dual_clip > 1.0, "above 1"),
+            ("kl_weight", self.kl_weight, not_negative(self.kl_weight), "at least 0"),
+            ("entropy_weight", self.entropy_weight, self.entropy_weight.is_finite(), "a number"),
+            ("importance_cap", cap, cap > 0.0, "above 0"),
+        ];
+        match settings.into_iter().find(|(_, _, works, _)| !works) {
+            Some((setting, value, _, wanted)) => Err(LossError::Setting { setting, value, wanted }),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The tokens of one rollout that the policy wrote, in order; all slices have that length.
 #[derive(Debug, Clone, Copy)]
 pub struct Sequence<'s> {
@@ -74,6 +131,35 @@ pub struct Sequence<'s> {
     pub entropies: Option<&'s [f64]>,
     /// The rollout's advantage.
     pub advantage: f64,
+}
+
+impl Sequence<'_> {
+    /// Whether the sequence has what the settings need, so that none of them is without effect.
+    ///
+    /// # Errors
+    /// The first values that are missing, or that aren't one a token.
+    pub fn check(&self, config: &LossConfig) -> Result<(), LossError> {
+        let needs = [
+            ("importance_cap", config.importance_cap.is_some(), self.behaviour_log_probs),
+            ("kl_weight", config.kl_weight != 0.0, self.reference_log_probs),
+            ("entropy_weight", config.entropy_weight != 0.0, self.entropies),
+        ];
+        let names = ["behaviour_log_probs", "reference_log_probs", "entropies"];
+        let tokens = self.log_probs.len();
+        let length = |values, slice: &[f64]| match slice.len() {
+            found if found == tokens => Ok(()),
+            found => Err(LossError::Length { values, found, tokens }),
+        };
+        length("old_log_probs", self.old_log_probs)?;
+        for ((setting, is_set, slice), values) in needs.into_iter().zip(names) {
+            match slice {
+                Some(slice) => length(values, slice)?,
+                None if is_set => return Err(LossError::Lacks { setting, values }),
+                None => {}
+            }
+        }
+        Ok(())
+    }
 }
 
 /// The loss of some tokens.
@@ -92,7 +178,11 @@ pub struct TokenLosses {
 }
 
 /// The loss of one rollout's tokens. `denominator` is the number of tokens of all rollouts of the
-/// step.
+/// step. Settings and sequence are expected to have passed [`LossConfig::validate`] and
+/// [`Sequence::check`]; what the sequence lacks is left out of the loss.
+///
+/// # Panics
+/// Where slices are shorter than the tokens, or `clip_low` and `clip_high` cross.
 pub fn sequence_loss(
     sequence: &Sequence<'_>,
     config: &LossConfig,

@@ -3,7 +3,8 @@
 //! Invariants: every rollout that comes in is either kept or dropped with a cause; the choice
 //! depends on samples' numbers, facts and the key alone, not on the order in which rollouts come;
 //! where a group is usable, exactly `keep` rollouts of it are kept, but for [`Mode::Released`], which
-//! keeps a small group whole as the published code does.
+//! keeps a small group whole as the published code does; what is kept of a group that is used differs
+//! in its rewards, so that it teaches something.
 
 mod counts;
 mod released;
@@ -86,6 +87,9 @@ pub enum DropCause {
     AllRight,
     /// Every rollout of the task was wrong: nothing to compare.
     AllWrong,
+    /// Those that would be kept are all right, or all wrong: nothing to compare. So it is where the
+    /// paper's rule leaves none of a single wrong rollout.
+    KeptAlike,
     /// The group has fewer rollouts than it must keep.
     GroupTooSmall,
     /// A wrong rollout that the draw passed over.
@@ -157,16 +161,23 @@ pub fn select(group: &[Facts], config: &RocConfig, key: Key) -> Result<Selection
         return Err(SelectionError::SampleTwice(pair[0].sample));
     }
     let penalties = rollouts.iter().map(|it| (it.sample, Penalties::of(it))).collect();
-    if let Some(cause) = unusable(&rollouts, config) {
+    let dropped_whole = |cause, penalties| {
         let dropped = rollouts.iter().map(|facts| (facts.sample, cause)).collect();
         let verdict = GroupVerdict::Dropped(cause);
-        return Ok(Selection { verdict, kept: Vec::new(), dropped, penalties });
+        Selection { verdict, kept: Vec::new(), dropped, penalties }
+    };
+    if let Some(cause) = unusable(&rollouts, config) {
+        return Ok(dropped_whole(cause, penalties));
     }
-    let kept = match config.mode {
+    let kept: Vec<u32> = match config.mode {
         Mode::Off => rollouts.iter().take(config.keep).map(|facts| facts.sample).collect(),
         Mode::Paper => as_the_paper(&rollouts, config, key),
         Mode::Released => released::kept(&rollouts, config)?,
     };
+    let right = rollouts.iter().filter(|facts| facts.right && kept.contains(&facts.sample)).count();
+    if right == 0 || right == kept.len() {
+        return Ok(dropped_whole(DropCause::KeptAlike, penalties));
+    }
     Ok(finish(&rollouts, kept, config.mode, penalties))
 }
 

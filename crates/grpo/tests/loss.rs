@@ -3,7 +3,7 @@
 #![cfg(test)]
 
 use proptest::prelude::*;
-use rocstar_grpo::loss::{LossConfig, Ratio, Sequence, TokenLosses, sequence_loss};
+use rocstar_grpo::loss::{LossConfig, LossError, Ratio, Sequence, TokenLosses, sequence_loss};
 
 fn sequence<'s>(new: &'s [f64], old: &'s [f64], advantage: f64) -> Sequence<'s> {
     Sequence {
@@ -61,6 +61,37 @@ fn importance_is_truncated() {
     }
 }
 
+#[test]
+fn settings_that_cannot_work_are_refused() {
+    let default = LossConfig::default();
+    default.validate().expect("the default works");
+    let wrong = [
+        ("clip_low", LossConfig { clip_low: -3.0, ..default }),
+        ("clip_high", LossConfig { clip_high: f64::NAN, ..default }),
+        ("dual_clip", LossConfig { dual_clip: Some(1.0), ..default }),
+        ("kl_weight", LossConfig { kl_weight: -0.1, ..default }),
+        ("entropy_weight", LossConfig { entropy_weight: f64::INFINITY, ..default }),
+        ("importance_cap", LossConfig { importance_cap: Some(0.0), ..default }),
+    ];
+    for (key, config) in wrong {
+        let error = config.validate().expect_err(key);
+        assert!(matches!(error, LossError::Setting { setting, .. } if setting == key), "{error}");
+    }
+}
+
+#[test]
+fn what_a_setting_needs_must_be_there() {
+    let (new, old) = ([-1.0, -1.0], [-1.0, -1.0]);
+    let plain = sequence(&new, &old, 1.0);
+    plain.check(&LossConfig::default()).expect("nothing more is needed");
+    let config = LossConfig { kl_weight: 0.1, ..LossConfig::default() };
+    let lacks = LossError::Lacks { setting: "kl_weight", values: "reference_log_probs" };
+    assert_eq!(plain.check(&config), Err(lacks));
+    let short = Sequence { reference_log_probs: Some(&old[..1]), ..plain };
+    let length = LossError::Length { values: "reference_log_probs", found: 1, tokens: 2 };
+    assert_eq!(short.check(&config), Err(length));
+}
+
 const RATIOS: [Ratio; 3] = [Ratio::Token, Ratio::Sequence, Ratio::ClippedWeight];
 
 #[derive(Debug, Clone)]
@@ -74,6 +105,18 @@ struct Tokens {
 }
 
 impl Tokens {
+    /// Those before the token `at`, and the others.
+    fn split(&self, at: usize) -> [Self; 2] {
+        [0..at, at..self.new.len()].map(|range| Self {
+            new: self.new[range.clone()].to_vec(),
+            old: self.old[range.clone()].to_vec(),
+            behaviour: self.behaviour[range.clone()].to_vec(),
+            reference: self.reference[range.clone()].to_vec(),
+            entropies: self.entropies[range].to_vec(),
+            advantage: self.advantage,
+        })
+    }
+
     fn sequence(&self) -> Sequence<'_> {
         Sequence {
             log_probs: &self.new,
@@ -145,17 +188,24 @@ proptest! {
         }
     }
 
+    /// The denominator comes from outside, so even the tokens of one rollout may come in several
+    /// calls, where the ratio is each token's own.
     #[test]
-    fn sequences_may_be_split_over_calls(all in prop::collection::vec(tokens(), 1..6), config in config()) {
-        let count: usize = all.iter().map(|tokens| tokens.new.len()).sum();
-        let losses: Vec<TokenLosses> =
-            all.iter().map(|it| sequence_loss(&it.sequence(), &config, count as f64)).collect();
-        let forward: f64 = losses.iter().map(|it| it.loss).sum();
-        let backward: f64 = losses.iter().rev().map(|it| it.loss).sum();
-        prop_assert!((forward - backward).abs() < 1e-9);
-        // Twice the tokens, twice the denominator: half of each derivative.
-        let halved = sequence_loss(&all[0].sequence(), &config, 2.0 * count as f64);
-        for (half, whole) in halved.by_log_prob.iter().zip(&losses[0].by_log_prob) {
+    fn tokens_may_be_split_over_calls(tokens in tokens(), config in config(), at in 0_usize..8) {
+        let whole = sequence_loss(&tokens.sequence(), &config, 7.0);
+        if config.ratio != Ratio::Sequence {
+            let parts = tokens.split(at.min(tokens.new.len()));
+            let [first, second] = parts.map(|it| sequence_loss(&it.sequence(), &config, 7.0));
+            prop_assert!((first.loss + second.loss - whole.loss).abs() < 1e-9);
+            prop_assert_eq!(
+                [first.by_log_prob, second.by_log_prob].concat(),
+                whole.by_log_prob.clone()
+            );
+        }
+        // Twice the denominator: half of the loss and of each derivative.
+        let halved = sequence_loss(&tokens.sequence(), &config, 14.0);
+        prop_assert!((2.0 * halved.loss - whole.loss).abs() < 1e-9);
+        for (half, whole) in halved.by_log_prob.iter().zip(&whole.by_log_prob) {
             prop_assert!((2.0 * half - whole).abs() < 1e-12);
         }
     }

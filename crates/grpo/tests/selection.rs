@@ -38,6 +38,21 @@ fn groups_without_a_difference_are_dropped_whole() {
     }
 }
 
+/// Half of one wrong rollout, rounded down, is none; and plain GRPO may keep only right ones.
+#[test]
+fn groups_of_which_nothing_different_is_kept_are_dropped_whole() {
+    for (mode, keep) in [(Mode::Paper, 16), (Mode::Off, 16)] {
+        let config = RocConfig { mode, keep, ..RocConfig::default() };
+        let selection = chosen(&group(31, 1), &config, 0);
+        let cause = DropCause::KeptAlike;
+        assert_eq!(selection.verdict, GroupVerdict::Dropped(cause));
+        assert_eq!(selection.kept, Vec::<u32>::new());
+        assert_eq!(selection.dropped, (0..32).map(|it| (it, cause)).collect::<Vec<_>>());
+    }
+    let config = RocConfig { mode: Mode::Released, ..RocConfig::default() };
+    assert_eq!(chosen(&group(31, 1), &config, 0).verdict, GroupVerdict::Used);
+}
+
 #[test]
 fn settings_that_cannot_work_are_refused() {
     let refused = |config: RocConfig| select(&group(2, 2), &config, key(0)).expect_err("refused");
