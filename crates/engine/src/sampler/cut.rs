@@ -1,4 +1,4 @@
-//! Top-k, top-p and min-p without sorting the vocabulary.
+//! Top-k, top-p and min-p in time linear in the vocabulary.
 //!
 //! Invariant: what is kept depends on the values and ids alone; of equal values the lower id counts
 //! as the likelier. At least one token is kept.
@@ -45,14 +45,14 @@ pub(super) fn keep(
         Some(top_k) if top_k < row.logits.len() => {
             likeliest(row, top_k, inverse_temperature, kept);
             if sampling.top_p < 1.0 {
-                let total = mass(kept);
-                nucleus(kept, total * f64::from(sampling.top_p));
+                let target = mass(kept) * f64::from(sampling.top_p);
+                trim(kept, target, weight);
             }
         }
         Some(_) | None if sampling.top_p < 1.0 => {
             let target = total * f64::from(sampling.top_p);
             gather_mass(row, inverse_temperature, target, kept);
-            nucleus(kept, target);
+            trim(kept, target, weight);
         }
         Some(_) | None => {
             // min-p alone: a token below the bound has too small a weight. The bound is a little
@@ -65,10 +65,9 @@ pub(super) fn keep(
     if sampling.min_p > 0.0 {
         kept.retain(|candidate| candidate.weight >= sampling.min_p);
     }
-    kept.sort_unstable_by_key(|candidate| candidate.id);
 }
 
-/// The `count` likeliest tokens, in no order.
+/// The `count` likeliest tokens, in the order of their ids.
 pub(super) fn likeliest(
     row: Row<'_>,
     count: usize,
@@ -76,10 +75,7 @@ pub(super) fn likeliest(
     kept: &mut Vec<Candidate>,
 ) {
     gather(row, bound_of_likeliest(row.maxima, count), inverse_temperature, kept);
-    if count < kept.len() {
-        kept.select_nth_unstable_by(count, likelier);
-        kept.truncate(count);
-    }
+    trim(kept, count as f64, |_| 1.0);
 }
 
 /// Likelier tokens first.
@@ -126,24 +122,52 @@ fn gather_mass(row: Row<'_>, inverse_temperature: f32, target: f64, kept: &mut V
 }
 
 fn mass(candidates: &[Candidate]) -> f64 {
-    candidates.iter().map(|candidate| f64::from(candidate.weight)).sum()
+    candidates.iter().map(weight).sum()
 }
 
-/// Leaves the fewest likeliest candidates whose weights sum to at least `target`, by halving: only
-/// the half that holds the border is ordered further.
-fn nucleus(candidates: &mut Vec<Candidate>, target: f64) {
-    let (mut low, mut high, mut mass_below) = (0, candidates.len(), 0.0);
-    while high - low > 1 {
-        let middle = (high - low) / 2;
-        let range = &mut candidates[low..high];
-        range.select_nth_unstable_by(middle, likelier);
-        let mass_likelier = mass(&range[..middle]);
-        if mass_below + mass_likelier >= target {
-            high = low + middle;
-        } else {
-            mass_below += mass_likelier;
-            low += middle;
-        }
+fn weight(candidate: &Candidate) -> f64 {
+    f64::from(candidate.weight)
+}
+
+/// Leaves the fewest likeliest candidates that are worth at least `target` together, in their order.
+/// They are counted into bins of equal width by their logits; only the bin at the border is sorted.
+fn trim(candidates: &mut Vec<Candidate>, target: f64, worth: impl Fn(&Candidate) -> f64) {
+    let logits = candidates.iter().map(|candidate| candidate.logit);
+    let highest = logits.clone().fold(f32::NEG_INFINITY, f32::max);
+    let lowest = logits.fold(f32::INFINITY, f32::min);
+    let bins = candidates.len().next_power_of_two().min(4096);
+    let scale = (bins - 1) as f32 / (highest - lowest);
+    // Of equal logits the scale is infinite; the product is then no number and the bin is 0.
+    let bin =
+        |candidate: &Candidate| (((highest - candidate.logit) * scale) as usize).min(bins - 1);
+    let mut worths = vec![0.0; bins];
+    for candidate in &*candidates {
+        worths[bin(candidate)] += worth(candidate);
     }
-    candidates.truncate(high);
+    let mut before = 0.0;
+    let reaches = |worth: &f64| {
+        let reached = before + worth >= target;
+        if !reached {
+            before += worth;
+        }
+        reached
+    };
+    let Some(border) = worths.iter().position(reaches) else {
+        return;
+    };
+    let at_border = candidates.iter().filter(|candidate| bin(candidate) == border).copied();
+    let mut at_border: Vec<Candidate> = at_border.collect();
+    at_border.sort_unstable_by(likelier);
+    let last = at_border.iter().find(|candidate| {
+        before += worth(candidate);
+        before >= target
+    });
+    // Rounding may leave the sum a trifle short: then all of the bin is kept.
+    let Some(last) = last.or(at_border.last()) else {
+        return;
+    };
+    candidates.retain(|candidate| {
+        let at = bin(candidate);
+        at < border || (at == border && likelier(candidate, last) != Ordering::Greater)
+    });
 }
