@@ -227,6 +227,16 @@ pub enum FieldProblem {
         /// Size of the vocabulary.
         vocabulary_size: usize,
     },
+    /// An id so high that its table would fill the memory.
+    #[error("gives `{token}` the id {id}; at most {most} is supported")]
+    IdTooHigh {
+        /// The token.
+        token: String,
+        /// Its id.
+        id: u32,
+        /// The highest id.
+        most: u32,
+    },
     /// A token's text holds a character that stands for no byte.
     #[error("is `{token}`, where {character:?} stands for no byte")]
     NotByteLevel {

@@ -154,7 +154,7 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
         None => None,
         Some(indent) => Some(match indent.as_str() {
             Some(text) => text.to_owned(),
-            None => " ".repeat(usize::try_from(indent)?),
+            None => spaces(usize::try_from(indent)?)?,
         }),
     };
     let separators = options.get::<Option<Vec<String>>>("separators")?;
@@ -177,6 +177,17 @@ pub(super) fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let mut out = String::new();
     style.write(value, 0, &mut out)?;
     Ok(out)
+}
+
+/// More than anyone indents by; a stranger's template must not fill the memory.
+const MOST_SPACES: usize = 256;
+
+fn spaces(count: usize) -> Result<String, Error> {
+    if count > MOST_SPACES {
+        let message = format!("tojson: `indent` is {count}; at most {MOST_SPACES} is supported");
+        return Err(Error::new(ErrorKind::InvalidOperation, message));
+    }
+    Ok(" ".repeat(count))
 }
 
 /// The arguments of `json.dumps`.

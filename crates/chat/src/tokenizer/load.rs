@@ -41,6 +41,7 @@ pub(super) fn from_json(json: &[u8], file: &str, config: Config) -> Result<Token
     let mut parsing = tokenizers::Tokenizer::from_bytes(json)
         .map_err(|source| Error::Build { file: file.to_owned(), source })?;
     stated.check(&parsing, file)?;
+    check_highest(&parsing, file)?;
     check_dropout(&parsing, file)?;
     forget_lengths(&mut parsing).map_err(|source| build_error(file, source))?;
     add_configured(&mut parsing, &config)?;
@@ -95,6 +96,20 @@ fn check_id(
         Some(actual) if actual != stated => {
             let problem = FieldProblem::OtherId { token: token.to_owned(), stated, actual };
             Err(Error::field(file, field, problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Highest id: far beyond every known vocabulary, and small enough for a table of all ids.
+const HIGHEST_ID: u32 = (1 << 24) - 1;
+
+/// A vocabulary may give its tokens any ids, and every id below the highest takes memory.
+fn check_highest(tokenizer: &tokenizers::Tokenizer, file: &str) -> Result<(), Error> {
+    match tokenizer.get_vocab(true).into_iter().max_by_key(|(_, id)| *id) {
+        Some((token, id)) if id > HIGHEST_ID => {
+            let problem = FieldProblem::IdTooHigh { token, id, most: HIGHEST_ID };
+            Err(Error::field(file, "model.vocab", problem))
         }
         _ => Ok(()),
     }

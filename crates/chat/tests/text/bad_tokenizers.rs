@@ -52,6 +52,9 @@ fn wrong_fields_are_named() {
         other_id.contains("field `added_tokens[4]`: says that `<think>` has id 900"),
         "{other_id}"
     );
+    let high_id = json_error(|json| json["model"]["vocab"]["h"] = json!(u32::MAX));
+    let expected = "field `model.vocab`: gives `h` the id 4294967295; at most 16777215";
+    assert!(high_id.contains(expected), "{high_id}");
     let dropout = json_error(|json| json["model"]["dropout"] = json!(0.5));
     assert!(dropout.contains("field `model.dropout`: is 0.5"), "{dropout}");
     let decoder = json_error(|json| {
