@@ -116,7 +116,7 @@ mod content {
     use serde::{Deserialize, Deserializer, de::Error as _};
 
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "`content` must be a text, null or a list of parts")]
     enum Any {
         Text(String),
         Parts(Vec<Part>),
@@ -173,7 +173,11 @@ mod wire {
     use super::{Arguments, ToolCall, ToolSpec};
 
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(
+        untagged,
+        expecting = "a tool call must have `function` with `name`, a text, and `arguments`, an \
+                     object or its JSON as a text (or both without `function`)"
+    )]
     pub(super) enum AnyCall {
         Nested {
             #[serde(default)]
@@ -196,7 +200,7 @@ mod wire {
     }
 
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(untagged, expecting = "`arguments` must be an object or its JSON as a text")]
     enum AnyArguments {
         Object(Map<String, Value>),
         Text(String),
@@ -247,7 +251,11 @@ mod wire {
     }
 
     #[derive(Deserialize)]
-    #[serde(untagged)]
+    #[serde(
+        untagged,
+        expecting = "a tool must have `function` with `name`, a text, and perhaps `description` \
+                     and `parameters` (or these without `function`)"
+    )]
     pub(super) enum AnyTool {
         Nested { function: Tool },
         Flat(Tool),
@@ -328,6 +336,19 @@ mod tests {
         let image = json!({"role": "user", "content": [{"type": "image_url", "image_url": {}}]});
         let error = serde_json::from_value::<Message>(image).expect_err("an image");
         assert_eq!(error.to_string(), "content of type `image_url` is not supported, only text");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_call_or_a_content_is_told() {
+        let error =
+            |value| serde_json::from_value::<Message>(value).expect_err("wrong").to_string();
+        let nameless =
+            json!({"role": "assistant", "tool_calls": [{"function": {"arguments": {}}}]});
+        assert!(error(nameless).starts_with("a tool call must have `function` with `name`"));
+        let listed = json!({"role": "assistant", "tool_calls": [{"name": "f", "arguments": [1]}]});
+        assert!(error(listed).contains("`arguments`, an object or its JSON as a text"));
+        let number = json!({"role": "user", "content": 7});
+        assert_eq!(error(number), "`content` must be a text, null or a list of parts");
     }
 
     #[test]
