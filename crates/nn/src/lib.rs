@@ -20,6 +20,7 @@ mod rope;
 pub mod config;
 pub mod decode;
 pub mod files;
+pub mod gauge;
 pub mod gemm;
 pub mod lora;
 pub mod optimizer;
