@@ -5,6 +5,7 @@
 
 pub(crate) mod generate;
 mod peak;
+pub(crate) mod train;
 
 use clap::{Subcommand, ValueEnum};
 use rocstar_nn::config::ModelConfig;
@@ -16,6 +17,7 @@ use crate::terminal::Terminal;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     Generate(generate::Generate),
+    Train(train::Train),
 }
 
 impl Bench {
@@ -26,6 +28,7 @@ impl Bench {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         match self {
             Self::Generate(command) => command.run(terminal),
+            Self::Train(command) => command.run(terminal),
         }
     }
 }
