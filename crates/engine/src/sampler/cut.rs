@@ -163,7 +163,7 @@ fn trim(candidates: &mut Vec<Candidate>, target: f64, worth: impl Fn(&Candidate)
         before >= target
     });
     // Rounding may leave the sum a trifle short: then all of the bin is kept.
-    let Some(last) = last.or(at_border.last()) else {
+    let Some(last) = last.or_else(|| at_border.last()) else {
         return;
     };
     candidates.retain(|candidate| {
