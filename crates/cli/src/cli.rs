@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
-use crate::commands::{doctor, reference};
+use crate::commands::{doctor, reference, train};
 use crate::failure::Finish;
 use crate::terminal::Terminal;
 
@@ -30,6 +30,7 @@ enum Command {
     Sandbox(Sandbox),
     #[command(subcommand, arg_required_else_help = true)]
     Model(Model),
+    Train(train::Train),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -44,6 +45,7 @@ impl Cli {
         match self.command {
             Command::Sandbox(command) => command.run(terminal),
             Command::Model(command) => command.run(terminal),
+            Command::Train(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }

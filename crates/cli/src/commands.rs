@@ -5,3 +5,4 @@ pub(crate) mod doctor;
 pub(crate) mod model;
 pub(crate) mod reference;
 pub(crate) mod sandbox;
+pub(crate) mod train;

@@ -8,6 +8,8 @@ pub(crate) const LISTEN: &str = "ROCSTAR_LISTEN";
 pub(crate) const TOKEN: &str = "ROCSTAR_TOKEN";
 /// The Python that runs programs: `--python`.
 pub(crate) const PYTHON: &str = "ROCSTAR_PYTHON";
+/// Begins the name of a variable that sets a value of a recipe: `ROCSTAR_TRAIN__RUN__NAME`.
+pub(crate) const TRAIN_PREFIX: &str = "ROCSTAR_TRAIN__";
 /// Base of the cache directory, by the XDG rule; `~/.cache` where it is unset.
 pub(crate) const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 /// The home directory.

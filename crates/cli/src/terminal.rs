@@ -26,6 +26,11 @@ impl Terminal {
         Self { bars: progress && std::io::stderr().is_terminal() }
     }
 
+    /// Whether bars are drawn.
+    pub(crate) const fn shows_bars(self) -> bool {
+        self.bars
+    }
+
     /// One line on standard error.
     pub(crate) fn note(self, line: impl Display) {
         // A closed standard error leaves nobody to tell.

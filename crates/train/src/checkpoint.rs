@@ -261,6 +261,8 @@ pub fn best(all: &[Checkpoint]) -> Option<usize> {
 fn link(folder: &Path, name: &str, to: Option<&Checkpoint>) -> Result<(), Error> {
     let path = folder.join(name);
     let Some(target) = to.and_then(|checkpoint| checkpoint.path.file_name()) else {
+        // There may be none; one that can't be removed leads nowhere.
+        let _ = fs::remove_file(&path);
         return Ok(());
     };
     let partial = folder.join(format!("{name}{PARTIAL}"));

@@ -81,7 +81,7 @@ impl Train {
         let mut show = Show::new(terminal, self.json, stop.clone());
         let environment = environment(prepared.recipe());
         let outcome = rocstar_train::run(&prepared, start, load, &environment, &mut show);
-        show.finish();
+        show.finish()?;
         self.conclude(outcome, &path, terminal)
     }
 
@@ -161,6 +161,7 @@ fn advise(error: Error) -> anyhow::Error {
              this one by `--set model.path=…/checkpoints/latest`"
         }
         Error::NotFinite { .. } => "a lower learning rate, or a shorter `clip_norm`, may help",
+        Error::NoRun(_) => "begin it: the same command without `--resume`",
         Error::NoCheckpoint { .. } => "`--resume` without a step takes the last one",
         Error::Checkpoint { .. } => "go on from an earlier checkpoint: `--resume STEP`",
         _ => return error.into(),
@@ -184,8 +185,7 @@ fn environment(recipe: &Recipe) -> Value {
 
 /// The revision of the repository that the command is run in, if it is one.
 fn git_revision() -> Option<String> {
-    let output =
-        std::process::Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
+    let output = std::process::Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }

@@ -7,3 +7,4 @@ mod live;
 mod settings;
 mod setup;
 mod texts;
+mod train;

@@ -104,16 +104,7 @@ pub(super) fn lines(plan: &StagePlan) -> Vec<String> {
 /// # Errors
 /// One of them can't.
 pub(super) fn check_room(prepared: &Prepared) -> anyhow::Result<()> {
-    let needed = prepared.memory_bytes();
-    if let Some(available) = available_memory_bytes()
-        && needed > available
-    {
-        let (needed, available) = (show_size(needed), show_size(available));
-        return Err(anyhow::anyhow!(
-            "the run needs about {needed} of memory, and {available} are available"
-        ))
-        .hint("lower `tokens_per_micro_batch`, set `recompute = true`, or train adapters (`lora`)");
-    }
+    refuse_memory(prepared.memory_bytes(), available_memory_bytes())?;
     let folder = &prepared.recipe().run.folder;
     let checkpoint = prepared.plans().map(|plan| plan.checkpoint_bytes).max().unwrap_or(0);
     let kept = prepared.recipe().checkpoint.keep_last as u64;
@@ -132,10 +123,40 @@ pub(super) fn check_room(prepared: &Prepared) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where the system doesn't tell what is available, nothing is refused.
+fn refuse_memory(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
+    match available {
+        Some(available) if needed > available => {
+            let (needed, available) = (show_size(needed), show_size(available));
+            Err(anyhow::anyhow!(
+                "the run needs about {needed} of memory, and {available} are available"
+            ))
+            .hint(
+                "lower `tokens_per_micro_batch`, set `recompute = true`, or train adapters (`lora`)",
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Free bytes in the nearest folder above `path` that exists.
 fn free_bytes(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let existing = path.ancestors().find(|path| path.exists())?;
     let stat = rustix::fs::statvfs(existing).ok()?;
     Some(stat.f_bavail * stat.f_frsize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::refuse_memory;
+
+    #[test]
+    fn more_memory_than_there_is_is_refused() {
+        assert!(refuse_memory(2 << 30, Some(3 << 30)).is_ok());
+        assert!(refuse_memory(2 << 30, None).is_ok());
+        let error = refuse_memory(3 << 30, Some(2 << 30)).unwrap_err();
+        let expected = "the run needs about 3.0 GiB of memory, and 2.0 GiB are available";
+        assert_eq!(error.to_string(), expected);
+    }
 }

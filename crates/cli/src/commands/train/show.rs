@@ -43,7 +43,15 @@ impl Show {
     }
 
     /// Takes the bar away.
-    pub(super) fn finish(&mut self) {
+    ///
+    /// # Errors
+    /// Standard output could not be written: the run was stopped for it.
+    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+        self.clear();
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    fn clear(&mut self) {
         if let Some(stage) = self.stage.take() {
             stage.bar.finish_and_clear();
         }
@@ -57,7 +65,7 @@ impl Show {
     }
 
     fn begin_stage(&mut self, plan: &StagePlan) {
-        self.finish();
+        self.clear();
         for line in super::outlook::lines(plan) {
             self.note(&line);
         }
@@ -79,9 +87,9 @@ impl Show {
         let shows_bars = self.terminal.shows_bars();
         let Some(stage) = &mut self.stage else { return };
         stage.done_steps += 1;
-        let speed = stage.tokens_per_s.map_or(step.tokens_per_s, |speed| {
-            speed + NEWEST * (step.tokens_per_s - speed)
-        });
+        let speed = stage
+            .tokens_per_s
+            .map_or(step.tokens_per_s, |speed| speed + NEWEST * (step.tokens_per_s - speed));
         stage.tokens_per_s = Some(speed);
         let line = format!(
             "step {}/{} · loss {:.4} · {speed:.0} tokens/s · rate {:.2e} · gradient {:.2}",
