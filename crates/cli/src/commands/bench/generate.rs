@@ -141,7 +141,7 @@ impl Generate {
         let weight_bytes = engine.stats().weight_bytes;
         drop(engine);
         let gemm_peak_gflops = gemm_peak_gflops(threads)?;
-        let medians = Medians::of(&load, rates);
+        let medians = Medians::of(&load, &rates);
         let gflops = medians.tokens_per_s * load.operations_per_token(&config) / 1e9;
         let figures = Figures {
             model,
@@ -224,7 +224,7 @@ struct Medians {
 }
 
 impl Medians {
-    fn of(load: &DecodeLoad, rates: Vec<DecodeRate>) -> Self {
+    fn of(load: &DecodeLoad, rates: &[DecodeRate]) -> Self {
         let prompt_tokens = (load.batch * load.prompt_tokens) as f64;
         let sorted = |value: &dyn Fn(&DecodeRate) -> f64| {
             let mut values: Vec<f64> = rates.iter().map(value).collect();
