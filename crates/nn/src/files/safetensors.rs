@@ -7,6 +7,7 @@
 //! Invariant: the tensors of a [`Header`] that exists cover the data exactly, one after the other,
 //! each of the size that its shape and format say (where the format is known).
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -18,6 +19,9 @@ use super::number_format::NumberFormat;
 
 /// As in the format's own reader: no header is longer.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
+
+/// The one name in a header that is no tensor's.
+const METADATA: &str = "__metadata__";
 
 /// What a file's header says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +62,8 @@ struct Entries(Vec<(String, Entry)>);
 #[serde(untagged)]
 enum Entry {
     Tensor(Claim),
-    /// `__metadata__`: texts for people.
+    /// `__metadata__`: for people.
+    Texts(#[expect(dead_code, reason = "only its form matters")] HashMap<String, String>),
     Other(serde::de::IgnoredAny),
 }
 
@@ -105,8 +110,11 @@ impl Header {
         let mut tensors = Vec::with_capacity(entries.0.len());
         for (name, entry) in entries.0 {
             match entry {
-                Entry::Other(_) if name == "__metadata__" => {}
-                Entry::Other(_) => {
+                Entry::Texts(_) if name == METADATA => {}
+                Entry::Texts(_) | Entry::Other(_) if name == METADATA => {
+                    return Err(damage(METADATA, "is no object of texts"));
+                }
+                Entry::Texts(_) | Entry::Other(_) => {
                     let problem = "has no `dtype`, `shape` and `data_offsets` of the right kind";
                     return Err(damage(format!("tensor \"{name}\""), problem));
                 }

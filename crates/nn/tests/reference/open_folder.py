@@ -1,11 +1,15 @@
-"""Opens folders that `files::save` wrote in transformers, and compares what it finds.
+"""Opens what rocstar wrote in transformers and PEFT, and compares what they find.
 
-Usage: open_folder.py FOLDER [MODEL.gguf]
+Usage: open_folder.py FOLDER [MODEL.gguf]      one folder, as `rocstar model convert` writes it
+       open_folder.py --all FOLDERS            what the ignored test `write_folders` wrote:
+           ROCSTAR_FOLDERS=FOLDERS cargo test -p rocstar-nn --test files -- --ignored write_folders
 
 Each folder must load without missing, unexpected or mismatched weights and give finite logits. With
 a GGUF file: the weights must equal, bit for bit, those that transformers dequantises from it.
+Adapters must load in PEFT, and merge to the weights that rocstar merged.
 """
 
+import pathlib
 import sys
 
 import torch
@@ -21,8 +25,7 @@ def open_folder(folder):
     return model
 
 
-def main():
-    folder, *gguf = sys.argv[1:] or sys.exit(__doc__)
+def check(folder):
     model = open_folder(folder)
     config = model.config
     tokens = torch.arange(8)[None] * 7 % config.vocab_size
@@ -30,16 +33,50 @@ def main():
         logits = model(tokens).logits
     assert logits.shape == (1, 8, config.vocab_size), logits.shape
     assert torch.isfinite(logits).all()
-    print(f"{type(model).__name__} {model.dtype} logits {tuple(logits.shape)}")
-    print(f"rope {config.rope_parameters} tied {config.tie_word_embeddings} "
+    print(f"{folder}: {type(model).__name__} {model.dtype} logits {tuple(logits.shape)} "
+          f"rope {config.rope_parameters} tied {config.tie_word_embeddings} "
           f"head_dim {getattr(config, 'head_dim', None)} eos {config.eos_token_id}")
-    if gguf:
-        path = gguf[0].rpartition("/")
-        other = AutoModelForCausalLM.from_pretrained(path[0], gguf_file=path[2], dtype=torch.float32)
-        theirs = dict(other.named_parameters())
-        differing = [n for n, p in model.named_parameters() if not torch.equal(p, theirs.pop(n))]
-        assert not differing and not theirs, (differing, list(theirs))
-        print(f"all {len(list(model.parameters()))} weights equal those of {path[2]}")
+    return model
+
+
+def compare_with_gguf(model, path):
+    folder, _, name = path.rpartition("/")
+    other = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32)
+    theirs = dict(other.named_parameters())
+    differing = [n for n, p in model.named_parameters() if not torch.equal(p, theirs.pop(n))]
+    assert not differing and not theirs, (differing, list(theirs))
+    print(f"all {len(list(model.parameters()))} weights equal those of {name}")
+
+
+def compare_merged(folder):
+    from peft import PeftModel
+
+    model = PeftModel.from_pretrained(open_folder(folder), f"{folder}-adapter")
+    theirs = dict(model.merge_and_unload().named_parameters())
+    ours = dict(open_folder(f"{folder}-merged").named_parameters())
+    assert theirs.keys() == ours.keys()
+    changed = 0
+    for name, base in open_folder(folder).named_parameters():
+        torch.testing.assert_close(theirs[name], ours[name], rtol=1e-6, atol=1e-7)
+        changed += not torch.equal(ours[name], base)
+    assert changed == 4 * model.config.num_hidden_layers, changed
+    print(f"{folder}-adapter: PEFT merges to the same, {changed} weights changed")
+
+
+def main():
+    match sys.argv[1:]:
+        case ["--all", folders]:
+            for folder in sorted(pathlib.Path(folders).iterdir()):
+                if not folder.name.endswith("-adapter"):
+                    check(folder)
+                if folder.name.endswith("-tied"):
+                    compare_merged(folder)
+        case [folder]:
+            check(folder)
+        case [folder, gguf]:
+            compare_with_gguf(check(folder), gguf)
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

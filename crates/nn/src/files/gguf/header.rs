@@ -111,6 +111,9 @@ impl Header {
         let mut metadata = BTreeMap::new();
         for index in 0..key_count {
             let key = reader.text().at(|| format!("key {index} of the metadata"))?;
+            if key.is_empty() {
+                return Err("is empty".to_owned()).at(|| format!("key {index} of the metadata"));
+            }
             let value = reader.value().at(|| key.clone())?;
             if metadata.contains_key(&key) {
                 return Err("stands there twice".to_owned()).at(|| key);

@@ -1,0 +1,54 @@
+//! Folders for `tests/reference/open_folder.py`, which opens them in transformers and PEFT.
+
+use std::path::PathBuf;
+
+use rocstar_nn::config::{Architecture, ModelConfig, RopeScaling};
+use rocstar_nn::files::{StoreAs, adapters, save};
+use rocstar_nn::lora::{Adapters, Lora};
+use rocstar_nn::parameters::LayerSlot;
+
+use super::{all_small, random};
+
+/// Writes them into the folder that `ROCSTAR_FOLDERS` names.
+#[test]
+#[ignore = "prepares a comparison by hand with Python"]
+fn write_folders() {
+    let base = PathBuf::from(std::env::var_os("ROCSTAR_FOLDERS").expect("a folder to write in"));
+    for mut config in all_small() {
+        if config.architecture == Architecture::Llama {
+            config.rope.scaling = RopeScaling::Llama3 {
+                factor: 8.0,
+                low_frequency_factor: 1.0,
+                high_frequency_factor: 4.0,
+                original_context_tokens: 32,
+            };
+        }
+        let store = if config.tied_embeddings { StoreAs::F32 } else { StoreAs::Bf16 };
+        let tied = if config.tied_embeddings { "tied" } else { "untied" };
+        let name = format!("{:?}-{tied}", config.architecture).to_lowercase();
+        let shard_bytes = if config.tied_embeddings { 16_000 } else { 1 << 30 };
+        let parameters = random(&config);
+        save(&base.join(&name), &config, &parameters, store, shard_bytes).unwrap();
+        if config.tied_embeddings {
+            write_adapters(&base, &name, &config);
+        }
+    }
+}
+
+/// Adapters, and what merging them comes to.
+fn write_adapters(base: &std::path::Path, name: &str, config: &ModelConfig) {
+    let lora = Lora {
+        rank: 3,
+        alpha: 6.0,
+        targets: vec![LayerSlot::Query, LayerSlot::Output, LayerSlot::Gate, LayerSlot::Down],
+    };
+    let mut trained = Adapters::random(config, lora, 5).unwrap();
+    for (index, value) in trained.values_mut().iter_mut().enumerate() {
+        *value += (index % 17) as f32 * 1e-2;
+    }
+    adapters::save(&base.join(format!("{name}-adapter")), config, &trained, Some(name)).unwrap();
+    let mut merged = random(config);
+    trained.merge(&mut merged);
+    let folder = base.join(format!("{name}-merged"));
+    save(&folder, config, &merged, StoreAs::F32, 1 << 30).unwrap();
+}
