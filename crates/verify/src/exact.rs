@@ -209,7 +209,7 @@ fn root_form(base: &Quotient, degree: u32) -> Result<Quotient, NoForm> {
     // √(a/b) = √(a·b^(d−1)) / b.
     let denominator = value.denom().clone();
     let radicand = value.numer().abs() * denominator.clone().pow(degree - 1);
-    if radicand.bits() > 4_000 {
+    if radicand.bits() > 4_000 || !work::pay(20 + radicand.bits()) {
         return Err(NoForm::TooLarge);
     }
     let (outside, inside) = extract_root(&radicand, degree);

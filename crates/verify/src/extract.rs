@@ -5,11 +5,14 @@
 //! last `<answer>…</answer>`. Lenient extraction tries its rules in a fixed order, surest first, for
 //! models and data sets that follow no format.
 
+mod boxes;
+mod pieces;
+
 use std::borrow::Cow;
 
+use boxes::{boxes, joined_boxes};
+use pieces::{bare_number, formulas, last_number, stands_alone};
 use serde::Serialize;
-
-use crate::lexer::closing_brace;
 
 /// How an answer is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -53,9 +56,8 @@ pub(crate) struct Candidate<'t> {
 
 /// Longest text that is looked through, from its end: answers come last.
 const MAX_BYTES: usize = 200_000;
-/// Longest text that may be an answer as a whole, and longest gap between boxes that belong together.
+/// Longest text that may be an answer as a whole.
 const MAX_WHOLE_BYTES: usize = 2_000;
-const MAX_GAP_BYTES: usize = 80;
 
 /// Candidates in the order in which they are to be tried.
 pub(crate) fn candidates(text: &str, extraction: Extraction) -> Vec<Candidate<'_>> {
@@ -177,80 +179,6 @@ fn last_tag(text: &str) -> Option<&str> {
     Some(inside.split("</answer>").next().unwrap_or(inside).trim())
 }
 
-struct Boxed<'t> {
-    start: usize,
-    end: usize,
-    inside: &'t str,
-}
-
-/// Every `\boxed` and `\fbox` that is not inside another.
-fn boxes(text: &str) -> Vec<Boxed<'_>> {
-    let mut found: Vec<Boxed<'_>> = Vec::new();
-    let mut from = 0;
-    while let Some(offset) =
-        text[from..].find("\\boxed").into_iter().chain(text[from..].find("\\fbox")).min()
-    {
-        let start = from + offset;
-        let name = if text[start..].starts_with("\\boxed") { "\\boxed" } else { "\\fbox" };
-        let after = &text[start + name.len()..];
-        let trimmed = after.trim_start();
-        from = start + name.len();
-        let (inside, end) = match trimmed.strip_prefix('{') {
-            Some(open) => {
-                let length = closing_brace(open);
-                let begin = text.len() - open.len();
-                (&open[..length], (begin + length + 1).min(text.len()))
-            }
-            // `\boxed 5`.
-            None => {
-                let length = trimmed.find([' ', '$', '\n']).unwrap_or(trimmed.len());
-                (&trimmed[..length], text.len() - trimmed.len() + length)
-            }
-        };
-        from = from.max(end);
-        if !inside.trim().is_empty() {
-            found.push(Boxed { start, end, inside: inside.trim() });
-        }
-    }
-    found
-}
-
-/// The last box, together with those before it that only commas, "and" or names part from it.
-fn joined_boxes(text: &str) -> Option<(Cow<'_, str>, usize)> {
-    let boxes = boxes(text);
-    let mut first = boxes.len().checked_sub(1)?;
-    while first > 0 && belong_together(&text[boxes[first - 1].end..boxes[first].start]) {
-        first -= 1;
-    }
-    let parts: Vec<Cow<'_, str>> = boxes[first..].iter().map(|it| unescaped(it.inside)).collect();
-    let joined = match parts.as_slice() {
-        [one] => one.clone(),
-        many => Cow::Owned(many.join(" , ")),
-    };
-    Some((joined, boxes.last()?.end))
-}
-
-/// A gap between two boxes of one answer holds signs and joining words, and a name before `=`.
-fn belong_together(gap: &str) -> bool {
-    if gap.len() > MAX_GAP_BYTES || gap.contains('\n') && gap.trim().is_empty() {
-        return false;
-    }
-    let mut plain = gap.to_owned();
-    for noise in
-        ["\\quad", "\\qquad", "\\text", "\\textbf", "\\(", "\\)", "\\[", "\\]", "\\,", "\\;", "\\ "]
-    {
-        plain = plain.replace(noise, " ");
-    }
-    let plain = plain.replace(['{', '}', '$', ',', ';', '(', ')'], " ");
-    let words: Vec<&str> = plain.split_whitespace().collect();
-    let joining = ["and", "or", "for", "part", "a", "b", "c", "d"];
-    words.iter().enumerate().all(|(index, word)| {
-        let named =
-            word.ends_with('=') || words.get(index + 1).is_some_and(|it| it.starts_with('='));
-        joining.contains(word) || named
-    })
-}
-
 /// The rest of the sentence after the last phrase that announces an answer.
 fn after_phrase(text: &str) -> Option<(usize, &str)> {
     const PHRASES: [&str; 8] = [
@@ -274,101 +202,4 @@ fn after_phrase(text: &str) -> Option<(usize, &str)> {
 fn sentence(text: &str) -> &str {
     let stop = text.find(". ").into_iter().chain(text.find(".\n")).chain(text.find("\n\n")).min();
     text[..stop.unwrap_or(text.len())].trim()
-}
-
-/// What stands between `$…$`, `$$…$$`, `\(…\)`, `\[…\]`, in order.
-fn formulas(text: &str) -> Vec<&str> {
-    let mut found = Vec::new();
-    let mut from = 0;
-    while let Some((start, close)) = next_formula(&text[from..]) {
-        let begin = from + start;
-        let mut end = None;
-        let mut search = begin;
-        while let Some(offset) = text[search..].find(close) {
-            let at = search + offset;
-            // `\$` is money, not the end.
-            if close != "$" || !text[..at].ends_with('\\') {
-                end = Some(at);
-                break;
-            }
-            search = at + 1;
-        }
-        let Some(end) = end else { return found };
-        if !text[begin..end].trim().is_empty() {
-            found.push(text[begin..end].trim());
-        }
-        from = end + close.len();
-    }
-    found
-}
-
-/// Where the next formula's inside begins, and what ends it.
-fn next_formula(text: &str) -> Option<(usize, &'static str)> {
-    let openings = [("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]")];
-    let found = openings.iter().filter_map(|(open, close)| {
-        let at = text
-            .match_indices(open)
-            .map(|it| it.0)
-            .find(|at| *open != "$" || !text[..*at].ends_with('\\'))?;
-        Some((at, std::cmp::Reverse(open.len()), *close))
-    });
-    found.min().map(|(at, open, close)| (at + open.0, close))
-}
-
-/// From the sign of the last number to the end of the text.
-fn last_number(text: &str) -> Option<&str> {
-    let bytes = text.as_bytes();
-    let mut start = bytes.iter().rposition(u8::is_ascii_digit)?;
-    while start > 0 {
-        let before = bytes[start - 1];
-        let inside = before.is_ascii_digit()
-            || (matches!(before, b'.' | b',' | b'/')
-                && start > 1
-                && bytes[start - 2].is_ascii_digit());
-        if !inside {
-            break;
-        }
-        start -= 1;
-    }
-    // A minus sign, unless it subtracts.
-    let signed = start > 0
-        && bytes[start - 1] == b'-'
-        && (start == 1 || !bytes[start - 2].is_ascii_alphanumeric());
-    text.get(start - usize::from(signed)..)
-}
-
-/// Whether the number is one, and no part of mathematics that could not be read: `x^2`, `∛8`, `5!`.
-fn stands_alone(text: &str, number: &str) -> bool {
-    let before = &text[..text.len() - number.len()];
-    let after = &number[bare_number(number).len()..];
-    let opens = |c: char| "*=:$€£¥~\"'“`#>".contains(c) || c.is_whitespace();
-    let last = before.chars().next_back();
-    let apart =
-        last.is_none_or(|c| opens(c) || c == '(' && before.trim_end_matches('(').ends_with(opens));
-    let word_before = before.trim_end_matches(|c: char| opens(c) || c == '(');
-    // A word, or the end of a clause; no sign and no command.
-    let command = word_before.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let follows_prose = word_before.is_empty()
-        || (word_before.ends_with(|c: char| c.is_alphabetic() || ".,;:!?|".contains(c))
-            && !command.ends_with('\\'));
-    let mut rest = after.chars();
-    let ends = match rest.next() {
-        None => true,
-        Some('\\') => {
-            rest.next().is_some_and(|c| "%$)],; ".contains(c)) || after.starts_with("\\text")
-        }
-        Some('!') => false,
-        Some(c) => c.is_whitespace() || c.is_alphabetic() || ".,;:?%°$€£¥*)\"'”`<".contains(c),
-    };
-    let continues = after.trim_start().starts_with(['+', '^', '/', '×', '·', '=', '−']);
-    apart && follows_prose && ends && !continues
-}
-
-/// The number itself, with what parts and separates its digits.
-fn bare_number(text: &str) -> &str {
-    let length = text
-        .char_indices()
-        .find(|(index, c)| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '/') || *index == 0))
-        .map_or(text.len(), |(index, _)| index);
-    text[..length].trim_end_matches(['.', ',', '/'])
 }

@@ -166,6 +166,9 @@ fn same_text(gold: &Read, answer: &Read) -> bool {
     if gold.parsed.is_ok() && answer.parsed.is_ok() {
         return false;
     }
+    if gold.text.len().max(answer.text.len()) > parser::MAX_BYTES {
+        return gold.text == answer.text;
+    }
     let kinds = |text: &str| -> Vec<lexer::TokenKind> {
         let tokens = lexer::tokens(text).into_iter().map(|token| token.kind);
         tokens.filter(|kind| *kind != lexer::TokenKind::Sign('$')).collect()

@@ -17,6 +17,8 @@ use crate::expression::{Answer, Expression, Interval, Mark, Sign, Value};
 use crate::lexer::{CLOSE_SET, OPEN_SET, REALS, Token, TokenKind, tokens};
 use crate::units;
 
+/// Longest text that is parsed, in bytes.
+pub(crate) const MAX_BYTES: usize = 20_000;
 /// Longest text that is parsed, in tokens.
 const MAX_TOKENS: usize = 2_000;
 /// Deepest nesting.
@@ -49,6 +51,9 @@ pub(crate) struct Parsed {
 /// # Errors
 /// The text is no answer that this parser knows, or it is too long or deep.
 pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
+    if text.len() > MAX_BYTES {
+        return Err(Parser::new(&[], 0).error("a shorter answer"));
+    }
     let mut tokens = tokens(text);
     // Delimiters of mathematics and money.
     tokens.retain(|token| token.kind != TokenKind::Sign('$'));

@@ -47,10 +47,10 @@ fn spelled(value: i64) -> Vec<String> {
 enum Tree {
     Number(i32),
     Symbol(char),
-    Sum(Box<Tree>, Box<Tree>),
-    Product(Box<Tree>, Box<Tree>),
-    Power(Box<Tree>, u8),
-    Quotient(Box<Tree>, u8),
+    Sum(Box<Self>, Box<Self>),
+    Product(Box<Self>, Box<Self>),
+    Power(Box<Self>, u8),
+    Quotient(Box<Self>, u8),
 }
 
 impl Tree {

@@ -100,7 +100,7 @@ fn on_rationals(function: Function, values: &[Rational]) -> Option<Rational> {
             let combined = whole_values.try_fold(start, |sum, value| {
                 let value = value?;
                 let words = (sum.bits() + value.bits()) / 64;
-                let paid = work::pay(1 + words * words / 16);
+                let paid = work::pay(1 + words * words / 3);
                 let both =
                     || if function == Function::Gcd { sum.gcd(&value) } else { sum.lcm(&value) };
                 paid.then(both)

@@ -58,8 +58,8 @@ impl Polynomial {
     pub(super) fn plus(&self, other: &Self) -> Result<Self, NoForm> {
         let mut sum = self.clone();
         for (monomial, value) in &other.terms {
-            let words = bits(value) / 64;
-            if !work::pay(2 + words * words / 16) {
+            let words = (bits(value) + sum.terms.get(monomial).map_or(0, bits)) / 64;
+            if !work::pay(2 + words * words / 3) {
                 return Err(NoForm::TooLarge);
             }
             sum.add(monomial.clone(), value.clone());
@@ -75,7 +75,7 @@ impl Polynomial {
         for (left, left_value) in &self.terms {
             for (right, right_value) in &other.terms {
                 let words = bits(left_value).max(bits(right_value)) / 64;
-                if !work::pay(3 + words * words / 16) {
+                if !work::pay(3 + words * words / 3) {
                     return Err(NoForm::TooLarge);
                 }
                 let mut monomial = left.clone();
@@ -209,7 +209,8 @@ pub(super) fn extract_root(number: &BigInt, degree: u32) -> (BigInt, BigInt) {
     let mut inside = BigInt::one();
     let mut rest = number.clone();
     let mut prime = 2_u32;
-    while prime < 2_000 && rest > BigInt::one() {
+    // Past the square of the prime, what is left is prime itself.
+    while prime < 2_000 && BigInt::from(prime * prime) <= rest {
         let mut count = 0;
         while rest.is_multiple_of(&BigInt::from(prime)) {
             rest /= prime;
