@@ -4,6 +4,7 @@
 
 mod harness;
 mod live;
+mod model;
 mod settings;
 mod setup;
 mod texts;
