@@ -59,7 +59,7 @@ fn steps(criterion: &mut Criterion) {
     let model = Model { config, parameters };
     let tokens: Vec<u32> = (0..batch * length).map(|at| (at * 7919 % 512) as u32).collect();
     let starts: Vec<usize> = (0..=batch).map(|sequence| sequence * length).collect();
-    let last = |at: usize| (at + 1) % length == 0;
+    let last = |at: usize| (at + 1).is_multiple_of(length);
     let targets: Vec<u32> =
         (0..tokens.len()).map(|at| if last(at) { NO_TARGET } else { tokens[at + 1] }).collect();
     let packed = Packed { tokens: &tokens, starts: &starts, targets: &targets };

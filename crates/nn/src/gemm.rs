@@ -111,8 +111,9 @@ pub fn multiply(
     scale: f32,
     threads: Threads,
 ) {
-    assert_eq!(output.rows, left.rows, "rows of the output and of the left matrix");
-    assert_eq!(output.columns, right.columns, "columns of the output and of the right matrix");
+    let MatrixMut { values, rows, columns, row_stride } = output;
+    assert_eq!(rows, left.rows, "rows of the output and of the left matrix");
+    assert_eq!(columns, right.columns, "columns of the output and of the right matrix");
     assert_eq!(left.columns, right.rows, "the inner size");
     let parallelism = match threads {
         Threads::Pool if rayon::current_num_threads() > 1 => gemm::Parallelism::Rayon(0),
@@ -122,12 +123,12 @@ pub fn multiply(
     // output is borrowed mutably and so overlaps neither operand, and the shapes fit.
     unsafe {
         gemm::gemm(
-            output.rows,
-            output.columns,
+            rows,
+            columns,
             left.columns,
-            output.values.as_mut_ptr(),
+            values.as_mut_ptr(),
             1,
-            output.row_stride as isize,
+            row_stride as isize,
             mode == Output::Add,
             left.values.as_ptr(),
             left.column_stride as isize,

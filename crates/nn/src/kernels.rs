@@ -130,9 +130,9 @@ const EXP_MAX: f32 = 88.376_25;
 pub(crate) fn exp<const FMA: bool>(x: f32) -> f32 {
     /// 1.5 · 2²³: a sum with it has its integer part in the lowest bits.
     const SHIFT: f32 = 12_582_912.0;
-    /// ln 2 with so few bits that n times it is exact.
-    const LN_2_HIGH: f32 = 0.693_359_375;
-    const LN_2_LOW: f32 = (std::f64::consts::LN_2 - 0.693_359_375) as f32;
+    /// ln 2 with so few bits (it is 355 / 512) that n times it is exact.
+    const LN_2_HIGH: f32 = 355.0 / 512.0;
+    const LN_2_LOW: f32 = (std::f64::consts::LN_2 - 355.0 / 512.0) as f32;
     let clamped = x.clamp(EXP_MIN, EXP_MAX);
     let shifted = multiply_add::<FMA>(clamped, std::f32::consts::LOG2_E, SHIFT);
     let n = shifted - SHIFT;

@@ -79,18 +79,18 @@ impl Adapters {
     /// # Errors
     /// Where `lora` has no rank, no targets, or a target that isn't a matrix.
     pub fn zeros(config: &ModelConfig, lora: Lora) -> Result<Self, LoraError> {
-        if lora.rank == 0 {
+        let Lora { rank, alpha, mut targets } = lora;
+        if rank == 0 {
             return Err(LoraError::NoRank);
         }
-        if lora.targets.is_empty() {
+        if targets.is_empty() {
             return Err(LoraError::NoTargets);
         }
+        targets.sort_unstable();
+        targets.dedup();
         let layout = Layout::new(config);
         let mut pairs = Vec::new();
         let mut end = 0;
-        let mut targets = lora.targets.clone();
-        targets.sort_unstable();
-        targets.dedup();
         for layer in 0..config.layers {
             for slot in targets.iter().copied() {
                 let matrix = layout.find(Slot::Layer(layer, slot));
@@ -98,13 +98,14 @@ impl Adapters {
                     return Err(LoraError::NotMatrix { slot });
                 };
                 let (inputs, outputs) = (*inputs, *outputs);
-                let middle = end + lora.rank * inputs;
-                let (down, up) = (end..middle, middle..middle + outputs * lora.rank);
+                let middle = end + rank * inputs;
+                let (down, up) = (end..middle, middle..middle + outputs * rank);
                 end = up.end;
                 pairs.push(AdapterPair { layer, slot, inputs, outputs, down, up });
             }
         }
-        Ok(Self { lora: Lora { targets, ..lora }, pairs: Arc::new(pairs), values: vec![0.0; end] })
+        let lora = Lora { rank, alpha, targets };
+        Ok(Self { lora, pairs: Arc::new(pairs), values: vec![0.0; end] })
     }
 
     /// First values for training: `A` uniform within `±1/√inputs` (as PEFT draws it), `B` zero.

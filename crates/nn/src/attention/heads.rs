@@ -160,6 +160,7 @@ pub(crate) fn join_backward(
     d_projected: &mut [f32],
     gradients: HeadGradients<'_>,
 ) {
+    let HeadGradients { bias, query_norm, key_norm } = gradients;
     let width = shape.projected_width();
     let tokens = weights.positions.len();
     let partial_width = 2 * shape.width;
@@ -180,10 +181,10 @@ pub(crate) fn join_backward(
         });
     for partial in partial.chunks_exact(partial_width) {
         let (query, key) = partial.split_at(shape.width);
-        kernels::add(gradients.query_norm, query);
-        kernels::add(gradients.key_norm, key);
+        kernels::add(query_norm, query);
+        kernels::add(key_norm, key);
     }
-    add_bias(width, d_projected, gradients.bias);
+    add_bias(width, d_projected, bias);
 }
 
 fn join_row(
