@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
-use crate::commands::{doctor, reference, train};
+use crate::commands::{doctor, reference, train, verify};
 use crate::failure::Finish;
 use crate::terminal::Terminal;
 
@@ -31,6 +31,7 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Model(Model),
     Train(train::Train),
+    Verify(verify::Verify),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -46,6 +47,7 @@ impl Cli {
             Command::Sandbox(command) => command.run(terminal),
             Command::Model(command) => command.run(terminal),
             Command::Train(command) => command.run(terminal),
+            Command::Verify(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }

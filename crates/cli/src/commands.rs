@@ -6,3 +6,4 @@ pub(crate) mod model;
 pub(crate) mod reference;
 pub(crate) mod sandbox;
 pub(crate) mod train;
+pub(crate) mod verify;

@@ -9,3 +9,4 @@ mod settings;
 mod setup;
 mod texts;
 mod train;
+mod verify;

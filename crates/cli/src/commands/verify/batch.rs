@@ -1,0 +1,190 @@
+//! A file of pairs: each line comes back with its verdict, in the order of the file.
+//!
+//! Invariant: a line is written with all its fields, or the whole file is refused before anything
+//! is written; lines are verified on all cores, which changes neither order nor verdicts.
+
+use std::io::{BufWriter, Read as _, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use anyhow::Context as _;
+use rocstar_verify::{Options, Verdict, verify};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::name;
+use crate::failure::WrongUse;
+use crate::terminal::Terminal;
+
+/// What to read and where to write.
+pub(super) struct Batch<'b> {
+    pub(super) input: &'b Path,
+    pub(super) output: Option<&'b Path>,
+    pub(super) json: bool,
+}
+
+/// Verdicts of a file.
+#[derive(Debug, Default, Serialize)]
+struct Counts {
+    lines: usize,
+    right: usize,
+    wrong: usize,
+    unparseable: usize,
+    undecided: usize,
+}
+
+/// One line: its fields, and what to compare how.
+struct Pair {
+    fields: Map<String, Value>,
+    gold: String,
+    answer: String,
+    options: Options,
+}
+
+/// Lines that a thread takes at a time.
+const CHUNK: usize = 64;
+
+impl Batch<'_> {
+    pub(super) fn run(&self, options: &Options, terminal: Terminal) -> anyhow::Result<()> {
+        let mut pairs = self.read(options)?;
+        let counts = verify_all(&mut pairs, terminal);
+        self.write(&pairs, terminal)?;
+        self.conclude(&counts, terminal)
+    }
+
+    fn read(&self, options: &Options) -> anyhow::Result<Vec<Pair>> {
+        let place = || format!("can't read {}", self.input.display());
+        let mut text = String::new();
+        if self.input == Path::new("-") {
+            std::io::stdin().lock().read_to_string(&mut text).with_context(place)?;
+        } else {
+            text = std::fs::read_to_string(self.input).with_context(place)?;
+        }
+        let mut pairs = Vec::new();
+        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let pair = pair(line, options)
+                .with_context(|| format!("{}, line {}", self.input.display(), index + 1))?;
+            pairs.push(pair);
+        }
+        Ok(pairs)
+    }
+
+    fn write(&self, pairs: &[Pair], terminal: Terminal) -> anyhow::Result<()> {
+        let mut bytes = Vec::new();
+        for pair in pairs {
+            serde_json::to_writer(&mut bytes, &pair.fields)?;
+            bytes.push(b'\n');
+        }
+        let Some(path) = self.output else { return terminal.data(&bytes) };
+        let place = || format!("can't write {}", path.display());
+        let mut file = BufWriter::new(std::fs::File::create(path).with_context(place)?);
+        file.write_all(&bytes).and_then(|()| file.flush()).with_context(place)
+    }
+
+    fn conclude(&self, counts: &Counts, terminal: Terminal) -> anyhow::Result<()> {
+        if self.json {
+            terminal.note(serde_json::to_string(counts)?);
+            return Ok(());
+        }
+        let rows = [
+            ("right", counts.right),
+            ("wrong", counts.wrong),
+            ("unparseable", counts.unparseable),
+            ("undecided", counts.undecided),
+            ("lines", counts.lines),
+        ];
+        for (title, count) in rows {
+            let percent = 100.0 * count as f64 / counts.lines.max(1) as f64;
+            terminal.note(format_args!("{title:<12} {count:>9} {percent:>6.1} %"));
+        }
+        Ok(())
+    }
+}
+
+/// A line's fields, checked.
+fn pair(line: &str, defaults: &Options) -> anyhow::Result<Pair> {
+    let fields = match serde_json::from_str(line) {
+        Ok(Value::Object(fields)) => fields,
+        Ok(_) => return Err(WrongUse::error("not a JSON object")),
+        Err(error) => return Err(WrongUse::error(format!("not JSON: {error}"))),
+    };
+    let text = |name: &str| match fields.get(name) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        // Data sets of whole numbers hold them as numbers.
+        Some(Value::Number(number)) => Ok(number.to_string()),
+        Some(_) => Err(WrongUse::error(format!("field `{name}`: not a text"))),
+        None => Err(WrongUse::error(format!("field `{name}` is missing"))),
+    };
+    let flag = |name: &str, default: bool| match fields.get(name) {
+        None | Some(Value::Null) => Ok(default),
+        Some(Value::Bool(value)) => Ok(*value),
+        Some(_) => Err(WrongUse::error(format!("field `{name}`: neither true nor false"))),
+    };
+    let precision = match fields.get("precision") {
+        None | Some(Value::Null) => defaults.precision,
+        Some(value) => value
+            .as_u64()
+            .and_then(|digits| u32::try_from(digits).ok())
+            .filter(|digits| *digits <= 1_000)
+            .ok_or_else(|| WrongUse::error("field `precision`: not a number from 0 to 1000"))?,
+    };
+    let options = Options {
+        extraction: defaults.extraction,
+        precision,
+        strict: flag("strict", defaults.strict)?,
+        allow_set_relation_comp: flag("allow_set_relation_comp", defaults.allow_set_relation_comp)?,
+    };
+    Ok(Pair { gold: text("gold")?, answer: text("answer")?, options, fields })
+}
+
+/// Adds `verdict` and `rule` to each pair's fields.
+fn verify_all(pairs: &mut [Pair], terminal: Terminal) -> Counts {
+    let bar = terminal.bar("verifying", pairs.len() as u64);
+    let mut counts = Counts { lines: pairs.len(), ..Counts::default() };
+    let mut found: Vec<Option<(Verdict, Value)>> = Vec::new();
+    found.resize_with(pairs.len(), || None);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let shared: &[Pair] = pairs;
+    std::thread::scope(|scope| {
+        // Each thread sends at most one message a line.
+        let (sender, receiver) = mpsc::channel();
+        for _ in 0..threads {
+            let (sender, next) = (sender.clone(), &next);
+            scope.spawn(move || {
+                loop {
+                    let start = next.fetch_add(CHUNK, Ordering::Relaxed);
+                    let Some(rest) = shared.get(start..).filter(|rest| !rest.is_empty()) else {
+                        return;
+                    };
+                    for (offset, pair) in rest.iter().take(CHUNK).enumerate() {
+                        let report = verify(&pair.gold, &pair.answer, &pair.options);
+                        let rule = serde_json::to_value(report.rule).unwrap_or(Value::Null);
+                        if sender.send((start + offset, report.verdict, rule)).is_err() {
+                            return;
+                        }
+                    }
+                }
+            });
+        }
+        drop(sender);
+        for (index, verdict, rule) in receiver {
+            found[index] = Some((verdict, rule));
+            bar.inc(1);
+        }
+    });
+    bar.finish_and_clear();
+    for (pair, found) in pairs.iter_mut().zip(found) {
+        let Some((verdict, rule)) = found else { continue };
+        match verdict {
+            Verdict::Right => counts.right += 1,
+            Verdict::Wrong => counts.wrong += 1,
+            Verdict::Unparseable { .. } => counts.unparseable += 1,
+            Verdict::Undecided { .. } => counts.undecided += 1,
+        }
+        pair.fields.insert("verdict".to_owned(), name(&verdict).into());
+        pair.fields.insert("rule".to_owned(), rule);
+    }
+    counts
+}
