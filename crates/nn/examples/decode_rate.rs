@@ -71,7 +71,8 @@ fn main() {
         _ => Storage::F32,
     };
     let prompt: usize = argument(3, "32").parse().expect("prompt tokens");
-    let new: usize = argument(4, if shape == "smol" { "24" } else { "64" }).parse().expect("tokens");
+    let new: usize =
+        argument(4, if shape == "smol" { "24" } else { "64" }).parse().expect("tokens");
     let repeats: usize = argument(5, "3").parse().expect("repeats");
     // Values don't matter to the rate; drawing normal ones would take longer than the measurement.
     let mut parameters = Parameters::zeros(Arc::new(Layout::new(&config)));

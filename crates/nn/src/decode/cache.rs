@@ -22,11 +22,11 @@ pub struct BlockId(pub u32);
 /// One cache line of values, so that vectors never straddle two.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-pub(crate) struct Line([f32; Line::VALUES]);
+pub(crate) struct Line([f32; 16]);
 
 impl Line {
     /// Values of a line.
-    pub(crate) const VALUES: usize = 16;
+    pub(crate) const VALUES: usize = size_of::<Self>() / size_of::<f32>();
 }
 
 /// Where keys and values lie within a block: `[layer][key_value_head]`, and for each of them the

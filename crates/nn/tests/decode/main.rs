@@ -1,6 +1,7 @@
 //! Decoding through its public interface.
 #![cfg(test)]
 
+mod greedy;
 mod invariance;
 mod parity;
 mod reference;

@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::lanes::Lanes;
+use super::tile::own_tile;
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx2(__m256, __m256);
@@ -15,6 +16,8 @@ impl Lanes for Avx2 {
     const ROWS: usize = 6;
     const GROUPS: usize = 1;
     const PANELS: [usize; 2] = [2, 1];
+
+    own_tile!("avx2,fma");
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {

@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::lanes::Lanes;
+use super::tile::own_tile;
 
 #[derive(Clone, Copy)]
 pub(super) struct Avx512(__m512);
@@ -12,9 +13,13 @@ pub(super) struct Avx512(__m512);
 // contract of `Lanes`.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Lanes for Avx512 {
-    const ROWS: usize = 14;
+    // Of 32 registers: 24 chains, two of weights, the rest for inputs on their way. With 14 rows the
+    // compiler spills chains to the stack.
+    const ROWS: usize = 12;
     const GROUPS: usize = 2;
     const PANELS: [usize; 2] = [4, 2];
+
+    own_tile!("avx512f,avx2,fma");
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {

@@ -7,6 +7,8 @@
 //! All methods are unsafe for one reason: the processor must have the implementation's instructions.
 #![expect(unsafe_code, reason = "vector instructions and raw loads")]
 
+use super::tile::{Left, Sums};
+
 /// Columns of a panel of weights: two groups of lanes.
 pub(crate) const PANEL: usize = 32;
 
@@ -40,6 +42,13 @@ pub(super) trait Lanes: Copy {
     /// Half `half` of a row of a panel of bf16: the low (0) or high (1) halves of sixteen words.
     unsafe fn load_bf16(from: *const u16, half: usize) -> Self;
     unsafe fn load_i8(from: *const i8) -> Self;
+
+    /// [`super::tile::tile`] as a function of its own, see [`super::tile::own_tile`].
+    unsafe fn tile<W: Weight, const R: usize, const P: usize, const LOW: usize, const HIGH: usize>(
+        left: Left,
+        panels: [*const W::Element; P],
+        sums: Sums,
+    );
 
     /// Sum of the lanes: halves are added until one is left.
     #[inline(always)]

@@ -4,6 +4,7 @@
 use std::arch::aarch64::*;
 
 use super::lanes::Lanes;
+use super::tile::own_tile;
 
 #[derive(Clone, Copy)]
 pub(super) struct Neon([float32x4_t; 4]);
@@ -31,6 +32,8 @@ impl Lanes for Neon {
     const ROWS: usize = 6;
     const GROUPS: usize = 1;
     const PANELS: [usize; 2] = [1, 1];
+
+    own_tile!("neon");
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {

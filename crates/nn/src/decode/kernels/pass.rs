@@ -22,7 +22,7 @@ use crate::decode::weights::{DecodeWeights, LayerWeights, padded};
 const ROWS_OF_A_UNIT: usize = 8;
 
 /// Most rows of a unit of a product: few enough to stay in the cache while panels go by.
-const PRODUCT_ROWS: usize = 5 * MOST_ROWS;
+const PRODUCT_ROWS: usize = 6 * MOST_ROWS;
 
 /// Multiply-adds that are worth a unit of a product.
 const UNIT_OPERATIONS: usize = 1 << 20;

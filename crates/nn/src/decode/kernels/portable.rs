@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "raw loads")]
 
 use super::lanes::Lanes;
+use super::tile::own_tile;
 
 #[derive(Clone, Copy)]
 pub(super) struct Portable([f32; 16]);
@@ -20,6 +21,8 @@ impl Lanes for Portable {
     const ROWS: usize = 3;
     const GROUPS: usize = 1;
     const PANELS: [usize; 2] = [1, 1];
+
+    own_tile!();
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {

@@ -87,7 +87,7 @@ unsafe fn stored<L: Lanes, W: Weight>(
         let of = |panel: usize| values[(first + panel) * inputs * PANEL..].as_ptr();
         for tile in tile::tiles(rows.len(), L::ROWS) {
             let row = rows.start + tile.start;
-            // SAFETY: `row` is a row of the input; the scratch holds 14 rows of one panel, 3 of two,
+            // SAFETY: `row` is a row of the input; the scratch holds 12 rows of one panel, 3 of two,
             // 1 of four; `finish` gets rows and panels of this call.
             unsafe {
                 let left = Left {

@@ -7,7 +7,7 @@
 use super::lanes::{Lanes, PANEL, Weight};
 
 /// Most rows of a tile of any instruction set.
-pub(crate) const MOST_ROWS: usize = 14;
+pub(crate) const MOST_ROWS: usize = 12;
 
 /// The left side of a product: rows of f32.
 #[derive(Clone, Copy)]
@@ -35,7 +35,8 @@ pub(super) struct Sums {
 /// `left` has `R` rows of `inputs` values, each panel `inputs` rows of 32, `sums` room for `R` rows
 /// of `P` panels; the processor has the instructions of `L`.
 #[inline(always)]
-unsafe fn tile<
+#[expect(clippy::needless_range_loop, reason = "constant indices unroll to registers")]
+pub(super) unsafe fn tile<
     L: Lanes,
     W: Weight,
     const R: usize,
@@ -88,11 +89,54 @@ unsafe fn tile<
     }
 }
 
+/// Defines [`Lanes::tile`], a function of its own for each shape: inlined into one large function,
+/// tiles would lose their registers to each other.
+macro_rules! own_tile {
+    ($($feature:literal)?) => {
+        #[inline(always)]
+        unsafe fn tile<
+            W: $crate::decode::kernels::lanes::Weight,
+            const R: usize,
+            const P: usize,
+            const LOW: usize,
+            const HIGH: usize,
+        >(
+            left: $crate::decode::kernels::tile::Left,
+            panels: [*const W::Element; P],
+            sums: $crate::decode::kernels::tile::Sums,
+        ) {
+            #[inline(never)]
+            $(#[target_feature(enable = $feature)])?
+            unsafe fn own<
+                L: $crate::decode::kernels::lanes::Lanes,
+                W: $crate::decode::kernels::lanes::Weight,
+                const R: usize,
+                const P: usize,
+                const LOW: usize,
+                const HIGH: usize,
+            >(
+                left: $crate::decode::kernels::tile::Left,
+                panels: [*const W::Element; P],
+                sums: $crate::decode::kernels::tile::Sums,
+            ) {
+                // SAFETY: by the caller's contract.
+                unsafe {
+                    $crate::decode::kernels::tile::tile::<L, W, R, P, LOW, HIGH>(left, panels, sums)
+                }
+            }
+            // SAFETY: by the caller's contract.
+            unsafe { own::<Self, W, R, P, LOW, HIGH>(left, panels, sums) }
+        }
+    };
+}
+pub(super) use own_tile;
+
 /// One panel, `left.rows` rows, at most [`MOST_ROWS`] and `L::ROWS`.
 ///
 /// # Safety
 /// As [`tile`].
 #[inline(always)]
+#[expect(clippy::collapsible_match, reason = "a guard would compile tiles that are never used")]
 pub(super) unsafe fn one_panel<L: Lanes, W: Weight>(
     left: Left,
     panel: *const W::Element,
@@ -105,12 +149,12 @@ pub(super) unsafe fn one_panel<L: Lanes, W: Weight>(
                 $($rows => if const { $rows <= L::ROWS } {
                     if const { L::GROUPS == 2 || $rows <= 3 } {
                         // SAFETY: by the function's contract.
-                        unsafe { tile::<L, W, $rows, 1, 0, 2>(left, [panel], sums) };
+                        unsafe { L::tile::<W, $rows, 1, 0, 2>(left, [panel], sums) };
                     } else {
                         // SAFETY: by the function's contract.
                         unsafe {
-                            tile::<L, W, $rows, 1, 0, 1>(left, [panel], sums);
-                            tile::<L, W, $rows, 1, 1, 2>(left, [panel], sums);
+                            L::tile::<W, $rows, 1, 0, 1>(left, [panel], sums);
+                            L::tile::<W, $rows, 1, 1, 2>(left, [panel], sums);
                         }
                     }
                 })*
@@ -118,7 +162,7 @@ pub(super) unsafe fn one_panel<L: Lanes, W: Weight>(
             }
         };
     }
-    by_rows!(1 2 3 4 6 8 12 14);
+    by_rows!(1 2 3 4 6 8 12);
 }
 
 /// Two panels and up to three rows: as many chains as keep the adders busy.
@@ -135,15 +179,15 @@ pub(super) unsafe fn two_panels<L: Lanes, W: Weight>(
         // SAFETY: by the function's contract.
         unsafe {
             match left.rows {
-                1 => tile::<L, W, 1, 2, 0, 2>(left, panels, sums),
-                2 => tile::<L, W, 2, 2, 0, 2>(left, panels, sums),
-                3 => tile::<L, W, 3, 2, 0, 2>(left, panels, sums),
+                1 => L::tile::<W, 1, 2, 0, 2>(left, panels, sums),
+                2 => L::tile::<W, 2, 2, 0, 2>(left, panels, sums),
+                3 => L::tile::<W, 3, 2, 0, 2>(left, panels, sums),
                 _ => {}
             }
         }
     } else if const { L::PANELS[0] >= 2 } {
         // SAFETY: by the function's contract.
-        unsafe { tile::<L, W, 1, 2, 0, 2>(left, panels, sums) }
+        unsafe { L::tile::<W, 1, 2, 0, 2>(left, panels, sums) }
     }
 }
 
@@ -159,13 +203,13 @@ pub(super) unsafe fn four_panels<L: Lanes, W: Weight>(
 ) {
     if const { L::PANELS[0] >= 4 } {
         // SAFETY: by the function's contract.
-        unsafe { tile::<L, W, 1, 4, 0, 2>(left, panels, sums) }
+        unsafe { L::tile::<W, 1, 4, 0, 2>(left, panels, sums) }
     }
 }
 
 /// Heights of tiles that are compiled, the largest first. Few, as each is compiled for each
 /// instruction set and storage.
-const HEIGHTS: [usize; 8] = [14, 12, 8, 6, 4, 3, 2, 1];
+const HEIGHTS: [usize; 7] = [12, 8, 6, 4, 3, 2, 1];
 
 /// Cuts `rows` into tiles of heights that [`one_panel`] has, none above `most`.
 pub(super) fn tiles(rows: usize, most: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
