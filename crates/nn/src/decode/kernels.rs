@@ -17,6 +17,8 @@ pub(crate) mod pointwise;
 mod portable;
 pub(crate) mod product;
 mod team;
+#[cfg(test)]
+mod tests;
 mod tile;
 
 use std::ops::Range;
