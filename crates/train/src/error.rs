@@ -96,7 +96,7 @@ pub enum Error {
         context_tokens: usize,
     },
     /// The run is there already.
-    #[error("the run {} exists: go on with it (`--resume`), or choose another name", .0.display())]
+    #[error("the run {} exists already", .0.display())]
     RunExists(PathBuf),
     /// There is no run to go on with.
     #[error("{} is no run: it has no `config.toml`", .0.display())]

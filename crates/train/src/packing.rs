@@ -18,13 +18,13 @@ pub enum StepSize {
     Tokens(usize),
 }
 
-/// How long a stage goes on.
+/// How long a stage goes on: until the first of the two that is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Length {
-    /// This many passes over the data.
-    Epochs(u64),
-    /// This many steps.
-    Steps(u64),
+pub struct Length {
+    /// Passes over the data.
+    pub epochs: Option<u64>,
+    /// Steps.
+    pub steps: Option<u64>,
 }
 
 /// One step: which sequences it learns from.
@@ -36,10 +36,7 @@ pub struct StepPlan {
     pub sequences: Vec<usize>,
 }
 
-/// All steps of a stage.
-///
-/// # Panics
-/// Never; without sequences there are no steps.
+/// All steps of a stage; none without sequences, or where `length` says nothing.
 pub fn steps(
     lengths: &[usize],
     size: StepSize,
@@ -47,20 +44,19 @@ pub fn steps(
     seed: u64,
     stage: usize,
 ) -> Vec<StepPlan> {
+    let Length { epochs, steps } = length;
     let mut all = Vec::new();
-    let mut epoch = 0;
-    while !lengths.is_empty() {
-        match length {
-            Length::Epochs(epochs) if epoch == epochs => break,
-            Length::Steps(steps) if all.len() as u64 >= steps => {
-                all.truncate(steps as usize);
-                break;
-            }
-            Length::Epochs(_) | Length::Steps(_) => {}
+    if lengths.is_empty() || (epochs.is_none() && steps.is_none()) {
+        return all;
+    }
+    let most = steps.map_or(usize::MAX, |steps| usize::try_from(steps).unwrap_or(usize::MAX));
+    for epoch in 0..epochs.unwrap_or(u64::MAX) {
+        if all.len() >= most {
+            break;
         }
         all.extend(epoch_steps(lengths, size, seed, stage, epoch));
-        epoch += 1;
     }
+    all.truncate(most);
     all
 }
 
@@ -170,16 +166,23 @@ mod tests {
         assert_eq!(batch.targets, [5, NO_TARGET, NO_TARGET, 3, NO_TARGET]);
     }
 
+    const fn epochs(epochs: u64) -> Length {
+        Length { epochs: Some(epochs), steps: None }
+    }
+
     #[test]
     fn the_order_is_drawn_anew_each_epoch_and_is_the_same_again() {
-        let all = steps(&[1; 20], StepSize::Sequences(8), Length::Epochs(2), 5, 0);
+        let all = steps(&[1; 20], StepSize::Sequences(8), epochs(2), 5, 0);
         let sizes: Vec<_> = all.iter().map(|step| (step.epoch, step.sequences.len())).collect();
         assert_eq!(sizes, [(0, 8), (0, 8), (0, 4), (1, 8), (1, 8), (1, 4)]);
         assert_ne!(all[0].sequences, all[3].sequences);
-        assert_eq!(all, steps(&[1; 20], StepSize::Sequences(8), Length::Epochs(2), 5, 0));
-        assert_ne!(all, steps(&[1; 20], StepSize::Sequences(8), Length::Epochs(2), 6, 0));
-        assert_ne!(all, steps(&[1; 20], StepSize::Sequences(8), Length::Epochs(2), 5, 1));
-        assert_eq!(steps(&[1; 20], StepSize::Sequences(8), Length::Steps(4), 5, 0), all[..4]);
+        assert_eq!(all, steps(&[1; 20], StepSize::Sequences(8), epochs(2), 5, 0));
+        assert_ne!(all, steps(&[1; 20], StepSize::Sequences(8), epochs(2), 6, 0));
+        assert_ne!(all, steps(&[1; 20], StepSize::Sequences(8), epochs(2), 5, 1));
+        let four = Length { epochs: None, steps: Some(4) };
+        assert_eq!(steps(&[1; 20], StepSize::Sequences(8), four, 5, 0), all[..4]);
+        let first = Length { epochs: Some(1), steps: Some(4) };
+        assert_eq!(steps(&[1; 20], StepSize::Sequences(8), first, 5, 0), all[..3]);
     }
 
     proptest! {
@@ -189,7 +192,7 @@ mod tests {
             most in 50_usize..200,
             seed: u64,
         ) {
-            let all = steps(&lengths, StepSize::Tokens(most), Length::Epochs(1), seed, 0);
+            let all = steps(&lengths, StepSize::Tokens(most), epochs(1), seed, 0);
             for step in &all {
                 let tokens: usize = step.sequences.iter().map(|index| lengths[*index]).sum();
                 prop_assert!(tokens <= most);

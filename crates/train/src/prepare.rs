@@ -106,7 +106,8 @@ fn prepare_stage(
     }
     let (examples, evaluation) = examples(options, stage, seed, outline)?;
     let lengths = examples.lengths();
-    let steps = packing::steps(&lengths, step_size(options), stage_length(options), seed, stage);
+    let length = Length { epochs: options.epochs, steps: options.steps };
+    let steps = packing::steps(&lengths, step_size(options), length, seed, stage);
     let mut fingerprint = examples.fingerprint();
     if let Some(evaluation) = &evaluation {
         fingerprint = format!("{fingerprint}-{}", evaluation.fingerprint());
@@ -160,14 +161,6 @@ fn step_size(options: &SftStage) -> StepSize {
     match (options.sequences_per_step, options.tokens_per_step) {
         (Some(sequences), _) => StepSize::Sequences(sequences),
         (None, tokens) => StepSize::Tokens(tokens.unwrap_or(options.tokens_per_micro_batch)),
-    }
-}
-
-/// The recipe was validated: one of the two is there.
-fn stage_length(options: &SftStage) -> Length {
-    match (options.epochs, options.steps) {
-        (Some(epochs), _) => Length::Epochs(epochs),
-        (None, steps) => Length::Steps(steps.unwrap_or(0)),
     }
 }
 

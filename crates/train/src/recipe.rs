@@ -131,10 +131,10 @@ pub enum Stage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SftStage {
-    /// Passes over the data; give this or `steps`.
+    /// Passes over the data. The stage ends with these or with `steps`, whichever comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub epochs: Option<u64>,
-    /// Optimiser steps; give this or `epochs`. The data is passed over as often as needed.
+    /// Optimiser steps. Without `epochs`, the data is passed over as often as needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
     /// Conversations of one optimiser step; give this or `tokens_per_step`.

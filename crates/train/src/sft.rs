@@ -156,14 +156,19 @@ fn evaluate(
     Ok(Some(loss))
 }
 
+/// Most tokens of the batch that is measured, where a sequence isn't longer.
+const MEASURED_TOKENS: usize = 512;
+
 /// Seconds that all steps of all stages should take, from a micro-batch of each stage.
 pub(crate) fn measure(prepared: &Prepared, mut model: Model) -> Result<f64, Error> {
     let mut seconds = 0.0;
     for stage in &prepared.stages {
         let mut learner = Learner::new(model, &stage.options, prepared.recipe.seed)?;
-        let examples = stage.examples.all();
         let first = stage.steps.first().map_or(&[][..], |step| &step.sequences);
-        if let Some(batch) = batches(stage, examples, first).first() {
+        let lengths = stage.examples.lengths();
+        let groups = micro_batches(&lengths, first, MEASURED_TOKENS);
+        if let Some(batch) = groups.first().map(|group| Batch::new(stage.examples.all(), group)) {
+            let batch = &batch;
             // The first time fills the memory that the second uses again.
             learner.accumulate(batch, 1.0)?;
             let begun = Instant::now();

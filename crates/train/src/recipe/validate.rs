@@ -67,13 +67,12 @@ impl Problems {
 
 impl SftStage {
     fn validate(&self, problems: &mut Problems) {
-        match (self.epochs, self.steps) {
-            (None, None) => problems.add("`epochs` is missing (or `steps`)"),
-            (Some(_), Some(_)) => problems.add("`epochs` and `steps` exclude each other"),
-            (Some(0), None) => problems.add("`epochs` must be at least 1"),
-            (None, Some(0)) => problems.add("`steps` must be at least 1"),
-            _ => {}
-        }
+        problems.unless(
+            self.epochs.is_some() || self.steps.is_some(),
+            "`epochs` is missing (or `steps`)",
+        );
+        problems.unless(self.epochs != Some(0), "`epochs` must be at least 1");
+        problems.unless(self.steps != Some(0), "`steps` must be at least 1");
         match (self.sequences_per_step, self.tokens_per_step) {
             (None, None) => problems.add("`sequences_per_step` is missing (or `tokens_per_step`)"),
             (Some(_), Some(_)) => {
