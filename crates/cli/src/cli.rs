@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
-use crate::commands::{doctor, reference, train, verify};
+use crate::commands::{doctor, generate, reference, serve, train, verify};
 use crate::failure::Finish;
 use crate::terminal::Terminal;
 
@@ -32,6 +32,8 @@ enum Command {
     Model(Model),
     Train(train::Train),
     Verify(verify::Verify),
+    Serve(Box<serve::Serve>),
+    Generate(Box<generate::Generate>),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -48,6 +50,8 @@ impl Cli {
             Command::Model(command) => command.run(terminal),
             Command::Train(command) => command.run(terminal),
             Command::Verify(command) => command.run(terminal),
+            Command::Serve(command) => command.run(terminal),
+            Command::Generate(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }

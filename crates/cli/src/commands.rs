@@ -2,8 +2,10 @@
 //! prints the result.
 
 pub(crate) mod doctor;
+pub(crate) mod generate;
 pub(crate) mod model;
 pub(crate) mod reference;
 pub(crate) mod sandbox;
+pub(crate) mod serve;
 pub(crate) mod train;
 pub(crate) mod verify;

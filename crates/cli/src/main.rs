@@ -8,6 +8,7 @@ mod commands;
 mod env_vars;
 mod failure;
 mod host;
+mod inference;
 mod layers;
 mod models;
 mod partial;

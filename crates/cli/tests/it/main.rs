@@ -2,11 +2,14 @@
 
 #![cfg(test)]
 
+mod generate;
 mod harness;
 mod live;
 mod model;
+mod serve;
 mod settings;
 mod setup;
 mod texts;
+mod tiny_model;
 mod train;
 mod verify;
