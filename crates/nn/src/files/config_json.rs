@@ -139,26 +139,11 @@ impl<'a> Fields<'a> {
             }
             Architecture::Qwen3 => 128,
         };
-        let (default_context, default_begin, default_end) = match architecture {
-            Architecture::Llama => (2048, Some(1), vec![2]),
-            Architecture::Qwen2 | Architecture::Qwen3 => (32_768, None, Vec::new()),
-        };
-        let vocabulary_size = self.required_size("vocab_size")?;
-        let given = |field: &str| self.object.contains_key(field);
-        let begin_token = match self.tokens("bos_token_id")?.as_deref() {
-            Some([token, ..]) => Some(*token),
-            Some([]) => None,
-            None if given("bos_token_id") => None,
-            None => default_begin,
-        };
-        let end_tokens = match self.tokens("eos_token_id")? {
-            Some(tokens) => tokens,
-            None if given("eos_token_id") => Vec::new(),
-            None => default_end,
-        };
+        let default_context = if architecture == Architecture::Llama { 2048 } else { 32_768 };
+        let (begin_token, end_tokens) = self.begin_and_end(architecture)?;
         let config = ModelConfig {
             architecture,
-            vocabulary_size,
+            vocabulary_size: self.required_size("vocab_size")?,
             hidden_size,
             layers: self.required_size("num_hidden_layers")?,
             heads,
@@ -175,6 +160,18 @@ impl<'a> Fields<'a> {
         };
         sizes::check(&config).map_err(|(field, problem)| self.wrong(field, problem))?;
         Ok(config)
+    }
+
+    /// Tokens that begin a text and end a generation. Only an absent field has a default; null says
+    /// that there is none.
+    fn begin_and_end(&self, architecture: Architecture) -> Result<(Option<u32>, Vec<u32>), Error> {
+        let is_llama = architecture == Architecture::Llama;
+        let tokens = |field: &str, of_llama: u32| match self.tokens(field)? {
+            Some(tokens) => Ok(tokens),
+            None if is_llama && !self.object.contains_key(field) => Ok(vec![of_llama]),
+            None => Ok(Vec::new()),
+        };
+        Ok((tokens("bos_token_id", 1)?.first().copied(), tokens("eos_token_id", 2)?))
     }
 
     fn refuse_unsupported(&self) -> Result<(), Error> {

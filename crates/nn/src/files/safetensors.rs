@@ -7,12 +7,12 @@
 //! Invariant: the tensors of a [`Header`] that exists cover the data exactly, one after the other,
 //! each of the size that its shape and format say (where the format is known).
 
-use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::Value;
 
 use super::gguf::Damage;
 use super::number_format::NumberFormat;
@@ -56,16 +56,7 @@ impl TensorInfo {
 }
 
 /// The header's JSON, in its order, names not yet compared.
-struct Entries(Vec<(String, Entry)>);
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Entry {
-    Tensor(Claim),
-    /// `__metadata__`: for people.
-    Texts(#[expect(dead_code, reason = "only its form matters")] HashMap<String, String>),
-    Other(serde::de::IgnoredAny),
-}
+struct Entries(Vec<(String, Value)>);
 
 #[derive(Deserialize)]
 struct Claim {
@@ -109,17 +100,14 @@ impl Header {
             .map_err(|error| damage("header", format!("is not the expected JSON: {error}")))?;
         let mut tensors = Vec::with_capacity(entries.0.len());
         for (name, entry) in entries.0 {
-            match entry {
-                Entry::Texts(_) if name == METADATA => {}
-                Entry::Texts(_) | Entry::Other(_) if name == METADATA => {
-                    return Err(damage(METADATA, "is no object of texts"));
-                }
-                Entry::Texts(_) | Entry::Other(_) => {
-                    let problem = "has no `dtype`, `shape` and `data_offsets` of the right kind";
-                    return Err(damage(format!("tensor \"{name}\""), problem));
-                }
-                Entry::Tensor(claim) => tensors.push(claim.place(&name, data, bytes.len())?),
+            if name == METADATA {
+                texts(&entry)?;
+                continue;
             }
+            let claim: Claim = serde_json::from_value(entry).map_err(|error| {
+                damage(format!("tensor \"{name}\""), format!("is not as expected: {error}"))
+            })?;
+            tensors.push(claim.place(&name, data, bytes.len())?);
         }
         covering(&mut tensors, data, bytes.len())?;
         once(&tensors)?;
@@ -129,6 +117,15 @@ impl Header {
 
 fn damage(field: impl Into<String>, problem: impl Into<String>) -> Damage {
     Damage { field: field.into(), problem: problem.into() }
+}
+
+/// The metadata, for people: an object of texts.
+fn texts(metadata: &Value) -> Result<(), Damage> {
+    let object = metadata.as_object();
+    if object.is_some_and(|object| object.values().all(Value::is_string)) {
+        return Ok(());
+    }
+    Err(damage(METADATA, "is no object of texts"))
 }
 
 /// The header's JSON, and where the data begins.
