@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
+use crate::commands::bench::Bench;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{doctor, generate, reference, serve, train, verify};
@@ -31,6 +32,8 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Model(Model),
     Train(train::Train),
+    #[command(subcommand, arg_required_else_help = true)]
+    Bench(Bench),
     Verify(verify::Verify),
     Serve(Box<serve::Serve>),
     Generate(Box<generate::Generate>),
@@ -49,6 +52,7 @@ impl Cli {
             Command::Sandbox(command) => command.run(terminal),
             Command::Model(command) => command.run(terminal),
             Command::Train(command) => command.run(terminal),
+            Command::Bench(command) => command.run(terminal),
             Command::Verify(command) => command.run(terminal),
             Command::Serve(command) => command.run(terminal),
             Command::Generate(command) => command.run(terminal),

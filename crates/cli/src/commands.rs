@@ -1,6 +1,7 @@
 //! One module a command. Each reads its options, does its work through the crates below, and
 //! prints the result.
 
+pub(crate) mod bench;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod model;

@@ -57,7 +57,7 @@ impl Fetch {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         let fetched = match models::known(&self.name) {
             Some(model) => self.known(model, terminal)?,
-            None => self.from_hub(terminal)?,
+            None => self.fetch_from_hub(terminal)?,
         };
         let state = if fetched.changed { "fetched" } else { "already here" };
         if self.json {
@@ -95,7 +95,7 @@ impl Fetch {
         })
     }
 
-    fn from_hub(&self, terminal: Terminal) -> anyhow::Result<Fetched> {
+    fn fetch_from_hub(&self, terminal: Terminal) -> anyhow::Result<Fetched> {
         if !models::is_hub_name(&self.name) {
             let error = WrongUse::error(format!("no model is called `{}`", self.name));
             let known: Vec<&str> = models::KNOWN.iter().map(|model| model.name).collect();
