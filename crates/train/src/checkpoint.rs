@@ -249,13 +249,17 @@ fn prune(folder: &Path, options: &CheckpointOptions) -> Result<(), Error> {
     link(folder, "best", best.map(|index| &all[index]))
 }
 
-/// The checkpoint with the lowest evaluation loss, of equals the earliest.
+/// The checkpoint with the lowest evaluation loss, of equals the earliest. Only the latest stage that
+/// was measured counts: stages may be measured on different data.
 pub fn best(all: &[Checkpoint]) -> Option<usize> {
-    let measured = all
-        .iter()
-        .enumerate()
-        .filter_map(|(index, checkpoint)| Some((index, checkpoint.state.evaluation_loss?)));
-    measured.min_by(|left, right| left.1.total_cmp(&right.1)).map(|(index, _)| index)
+    let measured = || {
+        all.iter().enumerate().filter_map(|(index, checkpoint)| {
+            Some((index, checkpoint.state.evaluation_loss?, checkpoint.state.stage))
+        })
+    };
+    let stage = measured().map(|(_, _, stage)| stage).max()?;
+    let of_stage = measured().filter(|(_, _, of)| *of == stage);
+    of_stage.min_by(|left, right| left.1.total_cmp(&right.1)).map(|(index, ..)| index)
 }
 
 fn link(folder: &Path, name: &str, to: Option<&Checkpoint>) -> Result<(), Error> {

@@ -136,10 +136,14 @@ fn run_stages(
     if let Some(checkpoint) = &checkpoint {
         check_data(prepared, checkpoint)?;
     }
+    let state = checkpoint.as_ref().map_or_else(State::default, |one| one.state.clone());
+    let first = state.stage + usize::from(state.stage_done);
+    // Everything that may be refused comes before anything is removed.
+    let model = if first < prepared.stages.len() { Some(load()?) } else { None };
+    directory.cut_metrics(state.metrics_bytes)?;
     let folder = directory.checkpoints();
     checkpoint::remove_partial(&folder)?;
     checkpoint::remove_after(&folder, step)?;
-    directory.cut_metrics(checkpoint.as_ref().map_or(0, |one| one.state.metrics_bytes))?;
     if is_new {
         directory.write_environment(environment)?;
     }
@@ -147,14 +151,9 @@ fn run_stages(
     if !is_new {
         observer.event(&Event::Resumed { step });
     }
-    let state = checkpoint.as_ref().map_or_else(State::default, |one| one.state.clone());
-    let first = state.stage + usize::from(state.stage_done);
     let mut log = RunLog { directory, state, options: prepared.recipe.checkpoint.clone() };
     let mut checkpoint = checkpoint.filter(|checkpoint| !checkpoint.state.stage_done);
-    if first == prepared.stages.len() {
-        return Ok(Outcome::Finished);
-    }
-    let mut model = load()?;
+    let Some(mut model) = model else { return Ok(Outcome::Finished) };
     for index in first..prepared.stages.len() {
         let went = sft::train(prepared, index, model, checkpoint.take(), &mut log, observer);
         let (outcome, trained) = match went {
@@ -228,11 +227,13 @@ impl RunLog {
         every > 0 && self.state.step.is_multiple_of(every)
     }
 
-    /// Whether `loss` is lower than at every checkpoint that is there, so that this step is worth
+    /// Whether `loss` is lower than at every checkpoint of this stage that is there, so that this step is worth
     /// keeping.
     pub(crate) fn is_best(&self, loss: f64) -> Result<bool, Error> {
         let all = checkpoint::list(&self.directory.checkpoints())?;
-        let best = checkpoint::best(&all).and_then(|index| all[index].state.evaluation_loss);
+        let best = checkpoint::best(&all).map(|index| &all[index].state);
+        let best = best.filter(|best| best.stage == self.state.stage);
+        let best = best.and_then(|best| best.evaluation_loss);
         Ok(self.options.keep_best && best.is_none_or(|best| loss < best))
     }
 

@@ -16,6 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::checkpoint;
 use crate::error::{Error, on_file};
 use crate::recipe::Recipe;
 
@@ -45,7 +46,10 @@ impl RunDirectory {
         let path = recipe.run.folder.join(&recipe.run.name);
         fs::create_dir_all(&path).map_err(on_file("make", &path))?;
         let lock = lock(&path)?;
-        if path.join(CONFIG).exists() {
+        // Checkpoints without a recipe are a run that lost it, not nothing.
+        let checkpoints = path.join("checkpoints");
+        let has_checkpoints = checkpoints.exists() && !checkpoint::list(&checkpoints)?.is_empty();
+        if path.join(CONFIG).exists() || has_checkpoints {
             return Err(Error::RunExists(path));
         }
         // What a start that was ended before `config.toml` left.
