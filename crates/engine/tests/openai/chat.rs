@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use crate::models::{random, scripted};
 use crate::{CHAT, Server};
 
+#[expect(clippy::needless_pass_by_value, reason = "callers write the fields in place")]
 fn hello(more: Value) -> Value {
     let mut body = json!({"model": "tiny", "messages": [{"role": "user", "content": "Hello"}]});
     for (name, value) in more.as_object().unwrap() {

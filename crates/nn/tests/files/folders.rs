@@ -95,11 +95,13 @@ fn shards_have_an_index_and_come_back() {
     assert!(load(folder.path()).unwrap().parameters == parameters);
 }
 
+type Round = fn(f32) -> f32;
+
 #[test]
 fn half_formats_round_to_the_nearest() {
     let config = small(Architecture::Llama, true);
     let parameters = random(&config);
-    let rounded: [(StoreAs, fn(f32) -> f32); 2] = [
+    let rounded: [(StoreAs, Round); 2] = [
         (StoreAs::Bf16, |value| bf16::from_f32(value).to_f32()),
         (StoreAs::F16, |value| f16::from_f32(value).to_f32()),
     ];
