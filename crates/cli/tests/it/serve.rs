@@ -88,13 +88,13 @@ fn a_model_is_served_until_a_signal() {
 fn what_cannot_work_is_told_before_weights_are_read() {
     let harness = with_model();
     for (more, expected) in [
-        (&["--kv-bytes", "64TiB"][..], "are free"),
+        (&["--kv-bytes", "4TiB"][..], "are free"),
         (&["--max-running", "0"], "`max_running` is 0"),
         (&["--context-tokens", "512"], "`context_tokens` is 512"),
         (&["--call-format", "xml"], "no format of tool calls"),
         (&["--template", "missing.jinja"], "can't read the template"),
     ] {
-        let output = harness.command(&SERVE[..7]).args(more).output().unwrap();
+        let output = harness.command(&SERVE[..6]).args(more).output().unwrap();
         let text = show(&output);
         assert_eq!(output.status.code(), Some(2), "{text}");
         assert!(text.contains(expected), "{expected} is missing in:\n{text}");
