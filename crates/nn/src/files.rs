@@ -1,13 +1,13 @@
 //! Models on disk: Hugging Face folders in and out, GGUF files in.
 //!
 //! [`load`] gives a configuration with all its weights as `f32`, whatever the file stores;
-//! [`inspect`] reads headers only; [`save`] writes a folder that `transformers` opens. Everything a
+//! [`inspect`] reads headers only; [`save()`] writes a folder that `transformers` opens. Everything a
 //! file claims is checked against the file before memory is taken for it, and against the
 //! configuration before a value is read: what [`load`] gives is complete, of the right shapes, and
 //! finite.
 //!
 //! Weights are read through a memory map. Limit: a file that another process shortens while it is
-//! read ends this process with a bus error; replace files of models by renaming, as [`save`] does.
+//! read ends this process with a bus error; replace files of models by renaming, as [`save()`] does.
 
 pub mod adapters;
 mod config_json;
@@ -89,7 +89,7 @@ pub struct TensorEntry {
     pub bytes: u64,
 }
 
-/// Number format of the weights that [`save`] writes.
+/// Number format of the weights that [`save()`] writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoreAs {
     /// Exact.
@@ -160,7 +160,7 @@ fn format(path: &Path) -> Result<Format, Error> {
     Err(Error::NoModel { path: path.into(), problem })
 }
 
-/// Shard size beyond which [`save`] begins another file, unless told otherwise.
+/// Shard size beyond which [`save()`] begins another file, unless told otherwise.
 pub const DEFAULT_SHARD_BYTES: u64 = 5_000_000_000;
 
 /// Writes `config.json` and `model.safetensors` (or shards of at most `shard_bytes` with their
