@@ -177,7 +177,7 @@ async fn status_and_refusals_have_code_judges_form() {
     let Some(server) = Server::start().await else { return };
     assert_eq!(server.get("/ping").await, (StatusCode::OK, "\"pong\"".to_owned()));
     let (_, status) = server.get("/status").await;
-    assert_eq!(status, r#"{"num_workers":8,"queue":0}"#);
+    assert_eq!(status, r#"{"queue":0,"num_workers":8}"#);
     let (status, answer) = server.post("/run", &json!({"type": "python"})).await;
     assert_eq!(status, StatusCode::UNPROCESSABLE_ENTITY);
     assert_eq!(
