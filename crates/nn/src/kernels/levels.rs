@@ -39,7 +39,8 @@ fn compare(buffers: &[Vec<f32>], run: impl Fn(&mut [Vec<f32>])) -> Result<(), Te
     for (level, found) in &results {
         for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
             let error = (found - expected).abs() / (1.0 + expected.abs());
-            prop_assert!(error < 1e-5 || found == expected, "{level:?} {found} {expected}");
+            // Sums of up to 150 products of size 18 that cancel: each order rounds differently.
+            prop_assert!(error < 5e-4 || found == expected, "{level:?} {found} {expected}");
         }
     }
     Ok(())
