@@ -3,26 +3,12 @@
 
 #![cfg(test)]
 
-use std::path::Path;
-
+#[path = "../../../fuzz/checks/replay.rs"]
+mod replay;
 #[path = "../../../fuzz/checks/tool_calls.rs"]
 mod tool_calls;
 
 #[test]
 fn tool_calls() {
-    replay("tool_calls", tool_calls::check);
-}
-
-fn replay(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let entries = std::fs::read_dir(&folder).expect("the corpus folder is part of the repository");
-    let mut replayed = 0;
-    for entry in entries {
-        let path = entry.expect("a folder entry").path();
-        // The test's output is shown only when it fails: the last line then names the input.
-        println!("{}", path.display());
-        check(&std::fs::read(&path).expect("a corpus file"));
-        replayed += 1;
-    }
-    assert!(replayed > 0, "{} is empty", folder.display());
+    replay::replay("tool_calls", tool_calls::check);
 }

@@ -3,8 +3,8 @@
 
 #![cfg(test)]
 
-use std::path::Path;
-
+#[path = "../../../fuzz/checks/replay.rs"]
+mod replay;
 #[path = "../../../fuzz/checks/request.rs"]
 mod request;
 #[path = "../../../fuzz/checks/zygote_protocol.rs"]
@@ -12,24 +12,10 @@ mod zygote_protocol;
 
 #[test]
 fn request() {
-    replay("request", request::check);
+    replay::replay("request", request::check);
 }
 
 #[test]
 fn zygote_protocol() {
-    replay("zygote_protocol", zygote_protocol::check);
-}
-
-fn replay(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let entries = std::fs::read_dir(&folder).expect("the corpus folder is part of the repository");
-    let mut replayed = 0;
-    for entry in entries {
-        let path = entry.expect("a folder entry").path();
-        // The test's output is shown only when it fails: the last line then names the input.
-        println!("{}", path.display());
-        check(&std::fs::read(&path).expect("a corpus file"));
-        replayed += 1;
-    }
-    assert!(replayed > 0, "{} is empty", folder.display());
+    replay::replay("zygote_protocol", zygote_protocol::check);
 }

@@ -197,7 +197,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// A UTF-16 unit written as `\uXXXX`.
+    /// A UTF-16 unit written as `\u` and four digits.
     fn unit(&mut self, unit: u32) -> Result<(), Fault> {
         let code = match (self.high_surrogate.take(), unit) {
             (None, 0xD800..=0xDBFF) => {

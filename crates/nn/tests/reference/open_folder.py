@@ -1,8 +1,8 @@
 """Opens what rocstar wrote in transformers and PEFT, and compares what they find.
 
 Usage: open_folder.py FOLDER [MODEL.gguf]      one folder, as `rocstar model convert` writes it
-       open_folder.py --all FOLDERS            what the ignored test `write_folders` wrote:
-           ROCSTAR_FOLDERS=FOLDERS cargo test -p rocstar-nn --test files -- --ignored write_folders
+       open_folder.py --all FOLDERS            what the test `folders_for_others_…` wrote:
+           ROCSTAR_FOLDERS=FOLDERS cargo test -p rocstar-nn --test files folders_for_others
 
 Each folder must load without missing, unexpected or mismatched weights and give finite logits. With
 a GGUF file: the weights must equal, bit for bit, those that transformers dequantises from it.

@@ -5,7 +5,8 @@ for path in [
     "/var/lib", "/var/spool", "/run/secrets", "/boot", "/tmp/../etc/shadow",
 ]:
     refused(path, lambda: os.stat(path), errno.ENOENT)
-refused("/proc/1/root", lambda: os.stat("/proc/1/root/etc/shadow"), errno.EACCES, errno.ENOENT)
+first = os.path.join("/proc/1", "root", "etc/shadow")
+refused("the root of process 1", lambda: os.stat(first), errno.EACCES, errno.ENOENT)
 PYTHON = {os.path.realpath(it) for it in (sys.prefix, sys.base_prefix, sys.exec_prefix)}
 PYTHON |= {sys.prefix, sys.base_prefix, os.path.dirname(os.path.realpath(sys.executable))}
 
