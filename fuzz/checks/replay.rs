@@ -2,7 +2,7 @@
 // that has one, as the checks are.
 
 /// Hands each file of the target's corpus to `check`.
-pub fn replay(target: &str, check: fn(&[u8])) {
+pub(crate) fn replay(target: &str, check: fn(&[u8])) {
     let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = crates.join("../../fuzz/corpus").join(target);
     let entries = std::fs::read_dir(&folder).expect("the corpus folder is part of the repository");

@@ -1,13 +1,10 @@
-//! What must hold for any gold text and any answer: a verdict within the budget, the same one each
+//! What must hold for any gold text and any answer: a verdict, the same one each
 //! time, no wrong verdict for a text against itself, and a report that can be written.
 //!
 //! Shared by the fuzz target `verify` and by the replay of its corpus in an ordinary test. The first
 //! line is the gold text, the rest the answer.
 
 use rocstar_verify::{Extraction, Options, Verdict, verify};
-
-/// Steps that no verification may exceed.
-const MOST_STEPS: u64 = 500_000;
 
 /// Panics where the verifier breaks a promise.
 pub(crate) fn check(data: &[u8]) {
@@ -16,7 +13,6 @@ pub(crate) fn check(data: &[u8]) {
     for extraction in [Extraction::Strict, Extraction::Lenient] {
         let options = Options { extraction, ..Options::default() };
         let report = verify(gold, answer, &options);
-        assert!(report.work_steps <= MOST_STEPS, "{} steps", report.work_steps);
         assert_eq!(report, verify(gold, answer, &options), "a verdict is the same each time");
         assert_eq!(
             report.rule.is_some(),

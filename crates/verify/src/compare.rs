@@ -217,6 +217,7 @@ fn any_order(left: &[Answer], right: &[Answer], options: &Options) -> Found {
 
 fn covered(left: &[Answer], right: &[Answer], options: &Options, what: &str) -> Found {
     let mut rule = Rule::Exact;
+    let mut open = None;
     for (index, item) in left.iter().enumerate() {
         let mut unknown = None;
         let mut matched = false;
@@ -233,11 +234,14 @@ fn covered(left: &[Answer], right: &[Answer], options: &Options, what: &str) -> 
         }
         match (matched, unknown) {
             (true, _) => {}
-            (false, Some(why)) => return Found::Unknown(why),
+            // A later element without any like still tells the two apart.
+            (false, Some(why)) => {
+                open.get_or_insert(why);
+            }
             (false, None) => return Found::Different(format!("element {} {what}", index + 1)),
         }
     }
-    Found::Same(rule)
+    open.map_or(Found::Same(rule), Found::Unknown)
 }
 
 fn matrices(left: &[Vec<Expression>], right: &[Vec<Expression>], options: &Options) -> Found {

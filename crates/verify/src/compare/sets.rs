@@ -1,6 +1,7 @@
 //! Sets of real numbers: intervals, their unions, single points, and relations that describe them.
 //!
-//! Invariant: ends are compared exactly; their approximate values only put them in order.
+//! Invariant: ends are compared exactly; their approximate values only put them in order, and where
+//! they have none, an order is not claimed.
 
 use super::{Found, at, inequality, infinity, value};
 use crate::expression::{Answer, Expression, Interval, Mark, Value};
@@ -106,11 +107,22 @@ fn without(pieces: Vec<Interval>, point: &Expression) -> Option<Vec<Interval>> {
 
 /// Same intervals, in order of their lower ends.
 pub(super) fn sets(left: Vec<Interval>, right: Vec<Interval>, options: &Options) -> Found {
-    let (left, right) = (ordered(left), ordered(right));
+    let several = left.len().max(right.len()) > 1;
+    let has_place = |it: &Interval| !place(&it.low).is_nan() && !place(&it.high).is_nan();
+    let in_order = left.iter().chain(&right).all(has_place);
+    let found = in_pairs(&ordered(left, options), &ordered(right, options), options);
+    if several && !in_order && !found.is_same() {
+        // They may stand in another order, or overlap: that is no difference.
+        return Found::Unknown("the order of the ends isn't known".to_owned());
+    }
+    found
+}
+
+fn in_pairs(left: &[Interval], right: &[Interval], options: &Options) -> Found {
     if left.len() != right.len() {
         return Found::Different(format!("{} and {} intervals", left.len(), right.len()));
     }
-    let pairs = left.iter().zip(&right).enumerate();
+    let pairs = left.iter().zip(right).enumerate();
     pairs.fold(Found::Same(Rule::Exact), |found, (index, (left, right))| {
         found.and(|| at(intervals(left, right, options), || format!("interval {}", index + 1)))
     })
@@ -124,25 +136,43 @@ fn intervals(left: &Interval, right: &Interval, options: &Options) -> Found {
         .and(|| value::same_expression(&left.high, &right.high, options))
 }
 
-/// In order, and joined where one ends at what the next begins with.
-fn ordered(intervals: Vec<Interval>) -> Vec<Interval> {
+/// In order of the lower ends, and joined where they overlap or touch. That two ends are the same
+/// point is never taken from their approximate values alone.
+fn ordered(intervals: Vec<Interval>, options: &Options) -> Vec<Interval> {
     let mut keyed: Vec<(f64, Interval)> =
         intervals.into_iter().map(|it| (place(&it.low), it)).collect();
-    keyed.sort_by(|left, right| left.0.total_cmp(&right.0));
+    // Of equal lower ends the closed one comes first: joined to it, the others are inside.
+    keyed.sort_by(|left, right| {
+        left.0.total_cmp(&right.0).then(right.1.low_closed.cmp(&left.1.low_closed))
+    });
     let mut joined: Vec<Interval> = Vec::new();
-    for (_, next) in keyed {
-        if let Some(last) = joined.last_mut()
-            && (last.high_closed || next.low_closed)
-            && place(&last.high) == place(&next.low)
-            && !place(&next.low).is_nan()
-        {
-            last.high = next.high;
-            last.high_closed = next.high_closed;
-        } else {
-            joined.push(next);
+    for (start, next) in keyed {
+        match joined.last_mut() {
+            Some(last) if meets(last, start, &next, options) => extend(last, next, options),
+            _ => joined.push(next),
         }
     }
     joined
+}
+
+/// `next`, which begins at `start` and not before `last` does, begins within `last` or at its end.
+fn meets(last: &Interval, start: f64, next: &Interval, options: &Options) -> bool {
+    let end = place(&last.high);
+    let same = |left: &Expression| value::same_expression(left, &next.low, options).is_same();
+    start < end
+        || (start == end && (last.high_closed || next.low_closed) && same(&last.high))
+        || (start == place(&last.low) && same(&last.low))
+}
+
+/// `last` reaches to the end of `next`, if that lies further.
+fn extend(last: &mut Interval, next: Interval, options: &Options) {
+    let (end, other) = (place(&last.high), place(&next.high));
+    if end == other && value::same_expression(&last.high, &next.high, options).is_same() {
+        last.high_closed |= next.high_closed;
+    } else if other > end {
+        last.high = next.high;
+        last.high_closed = next.high_closed;
+    }
 }
 
 fn place(end: &Expression) -> f64 {
