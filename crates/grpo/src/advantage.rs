@@ -34,10 +34,19 @@ impl Default for AdvantageConfig {
     }
 }
 
+/// Settings that can't work.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("`epsilon` of the advantages is {0}: it must be a number from 0")]
+pub struct BadEpsilon(pub f64);
+
 impl AdvantageConfig {
-    /// Whether the settings can work: ε is a number from 0.
-    pub fn is_valid(&self) -> bool {
-        self.epsilon.is_finite() && self.epsilon >= 0.0
+    /// What is wrong with the settings.
+    ///
+    /// # Errors
+    /// ε is no number from 0.
+    pub fn validate(&self) -> Result<(), BadEpsilon> {
+        let works = self.epsilon.is_finite() && self.epsilon >= 0.0;
+        if works { Ok(()) } else { Err(BadEpsilon(self.epsilon)) }
     }
 }
 
@@ -89,6 +98,14 @@ mod tests {
         );
         let others = advantages(&[1.0, 0.0, 0.0, 0.0], &config(Baseline::LeaveOneOut));
         assert!((others[0] - 1.0).abs() < 1e-12 && (others[1] + 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_named() {
+        let with = |epsilon| AdvantageConfig { epsilon, ..AdvantageConfig::default() };
+        assert_eq!(with(0.0).validate(), Ok(()));
+        assert_eq!(with(-1.0).validate(), Err(BadEpsilon(-1.0)));
+        assert!(with(f64::NAN).validate().is_err());
     }
 
     #[test]

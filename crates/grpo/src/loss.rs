@@ -191,6 +191,9 @@ pub fn sequence_loss(
     let mut total = TokenLosses::default();
     let length = sequence.log_probs.len();
     let mean_log_ratio = mean_difference(sequence.log_probs, sequence.old_log_probs);
+    let mean_lag = sequence
+        .behaviour_log_probs
+        .map_or(0.0, |behaviour| mean_difference(sequence.old_log_probs, behaviour));
     for index in 0..length {
         let log_ratio = match config.ratio {
             Ratio::Token | Ratio::ClippedWeight => {
@@ -200,7 +203,7 @@ pub fn sequence_loss(
         };
         let surrogate =
             Surrogate::of(log_ratio.exp(), sequence.log_probs[index], sequence.advantage, config);
-        let weight = importance(sequence, index, config);
+        let weight = importance(sequence, index, mean_lag, config);
         let (kl, kl_slope) = divergence(sequence, index, config);
         let entropy = sequence.entropies.map_or(0.0, |it| it[index]);
         total.loss +=
@@ -254,14 +257,15 @@ impl Surrogate {
     }
 }
 
-/// min(π_old / π_behaviour, cap), a constant; of the whole sequence where the ratio is.
-fn importance(sequence: &Sequence<'_>, index: usize, config: &LossConfig) -> f64 {
+/// min(π_old / π_behaviour, cap), a constant; where the ratio is the whole sequence's, from the mean
+/// of its logarithm over the sequence, `mean_lag`.
+fn importance(sequence: &Sequence<'_>, index: usize, mean_lag: f64, config: &LossConfig) -> f64 {
     let (Some(cap), Some(behaviour)) = (config.importance_cap, sequence.behaviour_log_probs) else {
         return 1.0;
     };
     let log_ratio = match config.ratio {
         Ratio::Token | Ratio::ClippedWeight => sequence.old_log_probs[index] - behaviour[index],
-        Ratio::Sequence => mean_difference(sequence.old_log_probs, behaviour),
+        Ratio::Sequence => mean_lag,
     };
     log_ratio.exp().min(cap)
 }
