@@ -344,6 +344,24 @@ impl std::fmt::Display for Misfit {
 
 impl std::error::Error for Misfit {}
 
+impl Group {
+    /// Whether its episodes' parts fit, and what is written can be read again.
+    ///
+    /// # Errors
+    /// The first part that does not.
+    pub fn check(&self) -> Result<(), Misfit> {
+        if self.schema > SCHEMA_VERSION {
+            return Err(Misfit::NewerSchema { found: self.schema });
+        }
+        if self.kept.iter().any(|kept| !kept.advantage.is_finite()) {
+            return Err(Misfit::NotFinite { field: "advantage" });
+        }
+        let kept = self.kept.iter().map(|kept| &kept.episode);
+        let dropped = self.dropped.iter().map(|dropped| &dropped.episode);
+        kept.chain(dropped).try_for_each(Episode::check)
+    }
+}
+
 impl Episode {
     /// Tokens that the policy sampled.
     pub fn policy_tokens(&self) -> usize {

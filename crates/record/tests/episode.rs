@@ -119,3 +119,16 @@ fn parts_that_do_not_fit_are_named() {
     };
     assert_eq!(check(endless), Misfit::Spans { covered: usize::MAX, tokens: 10 });
 }
+
+#[test]
+fn a_group_is_checked_with_its_episodes() {
+    let golden = include_str!("golden/group_1.json");
+    let group: Group = serde_json::from_str(golden).expect("a group");
+    group.check().expect("parts that fit");
+    let mut changed = group.clone();
+    changed.kept[0].advantage = f64::NAN;
+    assert_eq!(changed.check(), Err(Misfit::NotFinite { field: "advantage" }));
+    let mut changed = group;
+    changed.dropped[0].episode.log_probs.pop();
+    assert!(matches!(changed.check(), Err(Misfit::LogProbs { .. })));
+}
