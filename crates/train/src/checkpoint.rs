@@ -170,15 +170,24 @@ pub fn remove_partial(folder: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes the checkpoints after `step`: the run goes on from there another time.
+/// Removes the checkpoints after `step`: the run goes on from there another time. The links lead to
+/// what is left.
 ///
 /// # Errors
 /// The folder can't be read or written.
-pub fn remove_after(folder: &Path, step: u64) -> Result<(), Error> {
+pub fn remove_after(folder: &Path, step: u64, options: &CheckpointOptions) -> Result<(), Error> {
     for checkpoint in list(folder)?.iter().rev().filter(|one| one.state.step > step) {
         remove(folder, &checkpoint.path)?;
     }
-    Ok(())
+    let all = list(folder)?;
+    set_links(folder, &all, options)
+}
+
+/// `latest`, and `best` where it is kept.
+fn set_links(folder: &Path, all: &[Checkpoint], options: &CheckpointOptions) -> Result<(), Error> {
+    let best = if options.keep_best { best(all) } else { None };
+    link(folder, "latest", all.last())?;
+    link(folder, "best", best.map(|index| &all[index]))
 }
 
 /// A checkpoint that is removed is first renamed, so that it is never there in part.
@@ -245,8 +254,7 @@ fn prune(folder: &Path, options: &CheckpointOptions) -> Result<(), Error> {
             remove(folder, &checkpoint.path)?;
         }
     }
-    link(folder, "latest", all.last())?;
-    link(folder, "best", best.map(|index| &all[index]))
+    set_links(folder, &all, options)
 }
 
 /// The checkpoint with the lowest evaluation loss, of equals the earliest. Only the latest stage that
@@ -368,8 +376,11 @@ mod tests {
         assert_eq!(steps(folder), [2, 4, 5]);
         assert_eq!(fs::read_link(folder.join("best")).unwrap(), Path::new("step_000002"));
         assert_eq!(fs::read_link(folder.join("latest")).unwrap(), Path::new("step_000005"));
-        remove_after(folder, 4).unwrap();
+        remove_after(folder, 4, &options(2)).unwrap();
         assert_eq!(steps(folder), [2, 4]);
+        assert_eq!(fs::read_link(folder.join("latest")).unwrap(), Path::new("step_000004"));
+        remove_after(folder, 0, &options(2)).unwrap();
+        assert!(fs::read_link(folder.join("latest")).is_err());
     }
 
     #[test]

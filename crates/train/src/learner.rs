@@ -183,13 +183,7 @@ impl Learner {
     pub(crate) fn base_fingerprint(&self) -> Option<String> {
         match &self.trained {
             Trained::Everything { .. } => None,
-            Trained::Adapters { .. } => {
-                let mut hash = Sha256::new();
-                for chunk in self.model.parameters.values().chunks(1 << 16) {
-                    hash.update(bytes_of(chunk));
-                }
-                Some(hexadecimal(&hash.finalize()))
-            }
+            Trained::Adapters { .. } => Some(fingerprint(&self.model.parameters)),
         }
     }
 
@@ -201,6 +195,15 @@ impl Learner {
         }
         model
     }
+}
+
+/// SHA-256 of a model's weights.
+pub(crate) fn fingerprint(parameters: &Parameters) -> String {
+    let mut hash = Sha256::new();
+    for chunk in parameters.values().chunks(1 << 16) {
+        hash.update(bytes_of(chunk));
+    }
+    hexadecimal(&hash.finalize())
 }
 
 fn bytes_of(values: &[f32]) -> Vec<u8> {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::checkpoint::{self, Checkpoint, State};
 use crate::error::{Error, on_file};
-use crate::learner::Learner;
+use crate::learner::{self, Learner};
 use crate::observer::{EvaluationMetrics, Event, MetricsLine, Observer, Outcome, StepMetrics};
 use crate::prepare::{Outline, Prepared};
 use crate::recipe::{CheckpointOptions, Recipe};
@@ -140,10 +140,14 @@ fn run_stages(
     let first = state.stage + usize::from(state.stage_done);
     // Everything that may be refused comes before anything is removed.
     let model = if first < prepared.stages.len() { Some(load()?) } else { None };
+    if let (Some(model), Some(checkpoint)) = (&model, &checkpoint) {
+        check_base(model, checkpoint)?;
+    }
     directory.cut_metrics(state.metrics_bytes)?;
     let folder = directory.checkpoints();
     checkpoint::remove_partial(&folder)?;
-    checkpoint::remove_after(&folder, step)?;
+    checkpoint::remove_after(&folder, step, &prepared.recipe.checkpoint)?;
+    let Some(mut model) = model else { return Ok(Outcome::Finished) };
     if is_new {
         directory.write_environment(environment)?;
     }
@@ -153,7 +157,6 @@ fn run_stages(
     }
     let mut log = RunLog { directory, state, options: prepared.recipe.checkpoint.clone() };
     let mut checkpoint = checkpoint.filter(|checkpoint| !checkpoint.state.stage_done);
-    let Some(mut model) = model else { return Ok(Outcome::Finished) };
     for index in first..prepared.stages.len() {
         let went = sft::train(prepared, index, model, checkpoint.take(), &mut log, observer);
         let (outcome, trained) = match went {
@@ -172,6 +175,19 @@ fn run_stages(
     }
     log.directory.event("finished", json!({ "step": log.state.step }))?;
     Ok(Outcome::Finished)
+}
+
+/// Adapters are of use on the weights only that they were trained on.
+fn check_base(model: &Model, checkpoint: &Checkpoint) -> Result<(), Error> {
+    match &checkpoint.state.base_sha256 {
+        Some(expected)
+            if !checkpoint.state.stage_done
+                && *expected != learner::fingerprint(&model.parameters) =>
+        {
+            Err(Error::BaseChanged { path: checkpoint.path.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_data(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<(), Error> {

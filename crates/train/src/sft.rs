@@ -19,8 +19,8 @@ use crate::prepare::{Prepared, PreparedStage};
 use crate::recipe::{OptimizerOptions, ScheduleKind};
 use crate::run::RunLog;
 
-/// Trains `model` through the stage `index`, from its beginning or from `checkpoint`, whose weights
-/// `model` then has.
+/// Trains `model` through the stage `index`, from its beginning or from `checkpoint`, whose weights,
+/// or whose adapters' base, `model` then is.
 pub(crate) fn train(
     prepared: &Prepared,
     index: usize,
@@ -31,15 +31,9 @@ pub(crate) fn train(
 ) -> Result<(Outcome, Model), Error> {
     let stage = &prepared.stages[index];
     let mut learner = Learner::new(model, &stage.options, prepared.recipe.seed)?;
-    let base_sha256 = learner.base_fingerprint();
     match checkpoint {
-        Some(checkpoint) => {
-            if checkpoint.state.base_sha256 != base_sha256 {
-                return Err(Error::BaseChanged { path: checkpoint.path });
-            }
-            learner.restore(&checkpoint)?;
-        }
-        None => log.state.begin_stage(index, &stage.fingerprint, base_sha256),
+        Some(checkpoint) => learner.restore(&checkpoint)?,
+        None => log.state.begin_stage(index, &stage.fingerprint, learner.base_fingerprint()),
     }
     let mut plan = stage.plan.clone();
     plan.done_steps = log.state.stage_step;

@@ -4,9 +4,11 @@ use std::fs;
 use std::io::Write as _;
 
 use pretty_assertions::assert_eq;
+use rocstar_nn::parameters::Parameters;
+use rocstar_nn::step::Model;
 use rocstar_train::{Error, Outcome, Start};
 
-use crate::support::Place;
+use crate::support::{Place, outline};
 
 const FULL: &str = "checkpoint.every_steps = 3\ncheckpoint.keep_last = 10\n[[stage]]\n\
     kind = \"sft\"\nepochs = 2\nsequences_per_step = 3\nsequence_tokens = 128\n\
@@ -102,6 +104,32 @@ fn an_earlier_step_can_be_gone_back_to() {
     place.resume_from(3);
     assert_eq!(place.metrics(), metrics);
     assert!(place.last_checkpoint() == checkpoint, "weights or moments differ");
+}
+
+/// Going back removes later checkpoints, so everything that may be refused must come first.
+#[test]
+fn a_way_back_that_is_refused_removes_nothing() {
+    let mut place = Place::new(ADAPTERS);
+    place.train(false, u64::MAX).unwrap();
+    let (checkpoints, metrics) = (place.checkpoints(), place.metrics());
+    assert!(checkpoints.contains(&"step_000006".to_owned()), "{checkpoints:?}");
+    let start = Start::resume(&mut place.recipe, Some(4)).unwrap();
+    let config = outline().config;
+    let other = Model { parameters: Parameters::random(&config, 77), config };
+    let error = place.go_on_with(start, other, u64::MAX).unwrap_err();
+    assert!(matches!(error, Error::BaseChanged { .. }), "{error}");
+    assert_eq!((place.checkpoints(), place.metrics()), (checkpoints, metrics));
+}
+
+/// A run whose recipe was lost is still a run: another must not begin in its place.
+#[test]
+fn checkpoints_without_a_recipe_are_not_begun_over() {
+    let mut place = Place::new(FULL);
+    place.train(false, u64::MAX).unwrap();
+    let checkpoints = place.checkpoints();
+    fs::remove_file(place.run_folder().join("config.toml")).unwrap();
+    assert!(matches!(Start::new(&place.recipe), Err(Error::RunExists(_))));
+    assert_eq!(place.checkpoints(), checkpoints);
 }
 
 #[test]

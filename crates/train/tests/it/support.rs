@@ -58,8 +58,18 @@ impl Place {
     }
 
     fn go_on(&self, start: Start, stop_after: u64) -> Result<Outcome, Error> {
-        let prepared = Prepared::new(self.recipe.clone(), outline())?;
         let model = weights(start.checkpoint(), &self.recipe);
+        self.go_on_with(start, model, stop_after)
+    }
+
+    /// Goes on with weights that are given.
+    pub(crate) fn go_on_with(
+        &self,
+        start: Start,
+        model: Model,
+        stop_after: u64,
+    ) -> Result<Outcome, Error> {
+        let prepared = Prepared::new(self.recipe.clone(), outline())?;
         let mut observer = Recorder { events: Vec::new(), steps: 0, stop_after };
         rocstar_train::run(&prepared, start, || Ok(model), &Value::Null, &mut observer)
     }
@@ -74,6 +84,16 @@ impl Place {
                 Value::Object(line)
             })
             .collect()
+    }
+
+    /// Names of what is among the checkpoints.
+    pub(crate) fn checkpoints(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.run_folder().join("checkpoints")).unwrap();
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        names
     }
 
     /// Every file of the last checkpoint but the state's own (which holds the metrics' length).
