@@ -1,6 +1,6 @@
 //! What a decoder looks like: the part of Hugging Face's `config.json` that changes arithmetic.
 //!
-//! Invariant: a [`ModelConfig`] that exists is consistent: every size is positive, query heads are a
+//! Invariant: a [`ModelConfig`] that was read from a file is consistent: every size is positive, query heads are a
 //! multiple of key and value heads, head size is even. A field of `config.json` that would change
 //! the arithmetic and isn't supported is an error that names it, never ignored.
 

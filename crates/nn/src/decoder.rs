@@ -45,7 +45,7 @@ struct Saved {
     gate_up: Vec<f32>,
 }
 
-/// Buffers of all passes, kept from step to step so that no memory is asked for twice.
+/// The large buffers of all passes, kept from step to step.
 #[derive(Debug, Default)]
 pub struct Workspace {
     /// Input of each layer, and the output of the last, `[tokens, hidden]`.

@@ -1,7 +1,7 @@
 //! The head: final norm, logits, log-softmax and their backward pass, a chunk of rows at a time.
 //!
 //! Invariant: logits of only [`chunk_rows`] rows exist at any time, and only of rows that have a
-//! target: never tokens × vocabulary.
+//! target: never tokens × vocabulary, except for [`logits`], which is asked for them all.
 
 use rayon::prelude::*;
 

@@ -9,6 +9,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use rocstar_record::draw::{Key, Purpose};
 
 use crate::config::ModelConfig;
@@ -283,6 +284,13 @@ impl Parameters {
         &mut self.values
     }
 
+    /// The first weight with a value that is infinite or no number.
+    pub fn first_not_finite(&self) -> Option<&Tensor> {
+        self.layout.tensors.par_iter().find_first(|tensor| {
+            !self.values[tensor.range.clone()].par_chunks(1 << 16).all(all_finite)
+        })
+    }
+
     /// The values of `slot`; empty where this model has no such weight.
     pub fn slot(&self, slot: Slot) -> &[f32] {
         self.layout.find(slot).map_or(&[], |tensor| &self.values[tensor.range.clone()])
@@ -297,10 +305,30 @@ impl Parameters {
     }
 }
 
+/// Every value is finite. Without branches: this runs over every value of a model.
+pub(crate) fn all_finite(values: &[f32]) -> bool {
+    let exponent = f32::INFINITY.to_bits();
+    !values.iter().fold(false, |bad, value| bad | (value.to_bits() & exponent == exponent))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Architecture;
+
+    #[test]
+    fn what_is_no_finite_number_is_found() {
+        let config = ModelConfig { layers: 2, ..ModelConfig::tiny() };
+        let mut parameters = Parameters::random(&config, 3);
+        assert_eq!(parameters.first_not_finite(), None);
+        let slot = Slot::Layer(1, LayerSlot::Up);
+        for broken in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            parameters.slot_mut(slot)[100_000] = broken;
+            assert_eq!(parameters.first_not_finite().map(|tensor| tensor.slot), Some(slot));
+        }
+        parameters.slot_mut(slot)[100_000] = f32::MAX;
+        assert_eq!(parameters.first_not_finite(), None);
+    }
 
     #[test]
     fn ranges_cover_the_buffer_in_order() {

@@ -9,8 +9,8 @@
 use crate::config::ModelConfig;
 use crate::decoder;
 use crate::head;
-use crate::lora::Adapters;
-use crate::parameters::{Layout, Parameters};
+use crate::lora::{AdapterPair, Adapters};
+use crate::parameters::{Layout, Parameters, Slot};
 
 pub use crate::decoder::Workspace;
 
@@ -287,16 +287,19 @@ pub fn logits(
 
 fn check_policy(policy: Policy<'_>) -> Result<(), StepError> {
     let model = policy.model;
-    let expected = Layout::new(&model.config).len();
-    let values = model.parameters.values().len();
-    if values != expected {
+    let layout = Layout::new(&model.config);
+    if **model.parameters.layout() != layout {
+        let (values, expected) = (model.parameters.values().len(), layout.len());
         return Err(StepError::Shape { what: "weights", values, expected });
     }
     if let Some(adapters) = policy.adapters {
-        let values = adapters.values().len();
-        let expected = Adapters::zeros(&model.config, adapters.lora().clone())
-            .map_or(0, |adapters| adapters.values().len());
-        if values != expected {
+        let fits = |pair: &AdapterPair| {
+            let tensor = layout.find(Slot::Layer(pair.layer, pair.slot));
+            tensor.is_some_and(|tensor| tensor.shape == [pair.outputs, pair.inputs])
+        };
+        let (values, expected) =
+            (adapters.pairs().len(), model.config.layers * adapters.lora().targets.len());
+        if values != expected || !adapters.pairs().iter().all(fits) {
             return Err(StepError::Shape { what: "adapters", values, expected });
         }
     }

@@ -3,10 +3,10 @@
 //! Invariant: a [`Plan`] that exists fits its model and pool, and no two of its rows write the same
 //! place. The kernels, which check nothing, rely on it.
 
+use super::Segment;
 use super::cache::{BLOCK_TOKENS, BlockId};
 use super::error::DecodeError;
 use super::kernels::attention::{MOST_VECTORS, Task};
-use super::{Logits, Segment};
 use crate::config::ModelConfig;
 
 /// A token's row in the activations.
@@ -45,12 +45,18 @@ impl<'a> Plan<'a> {
         let (wanted, tasks, wanted_tasks) = (Vec::new(), Vec::new(), Vec::new());
         let mut plan = Self { segments, rows, wanted, tasks, wanted_tasks };
         let mut written = Vec::with_capacity(segments.len());
+        let mut wanted_spans = Vec::with_capacity(segments.len());
         for (index, segment) in segments.iter().enumerate() {
             check(config, blocks, index, segment)?;
-            plan.add(config, index, segment);
+            wanted_spans.push(plan.add(config, index, segment));
             let first = segment.position / BLOCK_TOKENS;
             let end = (segment.position + segment.tokens.len()).div_ceil(BLOCK_TOKENS);
             written.extend(segment.blocks[first..end].iter().map(|block| (block.0, index)));
+        }
+        if plan.narrows() {
+            for span in &wanted_spans {
+                split(config, span, &mut plan.wanted_tasks);
+            }
         }
         written.sort_unstable();
         if let Some(pair) = written.windows(2).find(|pair| pair[0].0 == pair[1].0) {
@@ -64,7 +70,8 @@ impl<'a> Plan<'a> {
         self.wanted.len() < self.rows.len()
     }
 
-    fn add(&mut self, config: &ModelConfig, index: usize, segment: &Segment<'_>) {
+    /// Adds a segment; the attention of its wanted rows is returned whole.
+    fn add(&mut self, config: &ModelConfig, index: usize, segment: &Segment<'_>) -> Task {
         let start = self.rows.len();
         let length = segment.tokens.len();
         self.rows.extend(segment.tokens.iter().enumerate().map(|(at, token)| {
@@ -92,9 +99,8 @@ impl<'a> Plan<'a> {
             position: segment.position + skipped,
             ..span
         };
-        split(config, &wanted, &mut self.wanted_tasks);
         self.wanted.extend(start + skipped..start + length);
-        debug_assert!(segment.logits != Logits::None || rows == 0);
+        wanted
     }
 }
 

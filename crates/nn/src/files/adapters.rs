@@ -42,6 +42,11 @@ const NEUTRAL: [(&str, Value); 8] = [
     ("alora_invocation_tokens", Value::Null),
 ];
 
+/// First values of adapters (`init_lora_weights`) that leave the model's own weights as they are.
+/// Others subtract what the adapters begin with from them, so that such adapters belong to weights
+/// which this folder doesn't hold.
+const NEUTRAL_FIRST_VALUES: [&str; 3] = ["gaussian", "eva", "orthogonal"];
+
 /// Reads the adapters in `folder`, which were trained on a model of this shape.
 ///
 /// # Errors
@@ -109,6 +114,14 @@ fn settings(fields: &Fields<'_>) -> Result<(usize, f32), Error> {
             let problem = format!("is {value}; supported is {neutral}");
             return Err(fields.wrong(*field, problem));
         }
+    }
+    if let Some(Value::String(kind)) = fields.get("init_lora_weights")
+        && !NEUTRAL_FIRST_VALUES.contains(&kind.as_str())
+    {
+        let problem = format!(
+            "is `{kind}`, which changes the model's own weights; save it as plain LoRA first"
+        );
+        return Err(fields.wrong("init_lora_weights", problem));
     }
     for field in ["rank_pattern", "alpha_pattern"] {
         let pattern = fields.get(field).and_then(Value::as_object);

@@ -14,7 +14,7 @@ use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use super::number_format::NumberFormat;
 use super::{Error, Progress};
 use crate::config::ModelConfig;
-use crate::parameters::{Layout, Parameters};
+use crate::parameters::{Layout, Parameters, all_finite};
 
 /// Values that one task decodes, about: small enough to spread, large enough to pay.
 const TASK_VALUES: usize = 1 << 18;
@@ -183,11 +183,7 @@ pub(super) fn refuse_no_number(
     offset: usize,
     values: &[f32],
 ) -> Result<(), Error> {
-    // Without branches first: this runs over every value of a model.
-    let exponent = f32::INFINITY.to_bits();
-    let bad =
-        values.iter().fold(false, |bad, value| bad | (value.to_bits() & exponent == exponent));
-    if !bad {
+    if all_finite(values) {
         return Ok(());
     }
     let found = values.iter().enumerate().find(|(_, value)| !value.is_finite());

@@ -1,8 +1,8 @@
 //! The header of a safetensors file, read from bytes that may say anything.
 //!
 //! The format: eight bytes with the header's length, a JSON object of name → number format, shape
-//! and place, then the data. Read here and not by the `safetensors` crate, which writes our files,
-//! because its errors don't say which tensor is wrong.
+//! and place, then the data. Read here and not by the `safetensors` crate, because its
+//! errors don't say which tensor is wrong.
 //!
 //! Invariant: the tensors of a [`Header`] that exists cover the data exactly, one after the other,
 //! each of the size that its shape and format say (where the format is known).

@@ -109,7 +109,12 @@ fn check(config: &ModelConfig, parameters: &Parameters, store: StoreAs) -> Resul
     for tensor in layout.tensors() {
         let values = &parameters.values()[tensor.range.clone()];
         let storable = |value: &f32| {
-            value.is_finite() && (store != StoreAs::F16 || f16::from_f32(*value).is_finite())
+            let stored = match store {
+                StoreAs::F32 => *value,
+                StoreAs::Bf16 => bf16::from_f32(*value).to_f32(),
+                StoreAs::F16 => f16::from_f32(*value).to_f32(),
+            };
+            stored.is_finite()
         };
         if let Some(index) = values.iter().position(|value| !storable(value)) {
             let (value, name) = (values[index], &tensor.name);

@@ -99,6 +99,11 @@ fn what_is_not_supported_or_does_not_fit_is_named() {
         ("bias", json!("all"), "is `all`; supported is `none`"),
         ("rank_pattern", json!({ "q_proj": 4 }), "is set; one rank and alpha for all is supported"),
         ("r", json!(0), "is 0, expected 1 to 65536"),
+        (
+            "init_lora_weights",
+            json!("pissa"),
+            "is `pissa`, which changes the model's own weights; save it as plain LoRA first",
+        ),
     ];
     for (field, value, problem) in cases {
         assert_eq!(refused(field, value), at(field, problem));

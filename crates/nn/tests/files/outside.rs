@@ -15,7 +15,7 @@ use super::{all_small, random};
 fn folders_for_others_come_back_with_their_adapters() {
     let temporary = tempfile::tempdir().unwrap();
     let named = std::env::var_os("ROCSTAR_FOLDERS");
-    let base = named.as_deref().map_or(temporary.path(), Path::new);
+    let base = named.as_deref().map_or_else(|| temporary.path(), Path::new);
     for mut config in all_small() {
         if config.architecture == Architecture::Llama {
             config.rope.scaling = RopeScaling::Llama3 {
