@@ -95,10 +95,13 @@ impl Engine {
             return Err(Refusal::Stopped { cause: cause.clone() });
         }
         let most = shared.options.max_running.saturating_add(shared.options.max_waiting);
+        if requests.len() > most {
+            return Err(Refusal::TooManyTogether { asked: requests.len(), most });
+        }
         if inbox.in_flight.saturating_add(requests.len()) > most {
             inbox.refused += requests.len() as u64;
             let waiting = inbox.in_flight.saturating_sub(shared.options.max_running);
-            return Err(Refusal::QueueFull { waiting });
+            return Err(Refusal::QueueFull { asked: requests.len(), waiting });
         }
         inbox.in_flight += requests.len();
         let accepted = Instant::now();
@@ -158,13 +161,7 @@ fn check_weights(parameters: &Parameters, layout: &Layout) -> Result<(), EngineE
         let (weights, model) = (parameters.layout().len(), layout.len());
         return Err(EngineError::OtherShape { weights, model });
     }
-    let values = parameters.values();
-    let broken = layout.tensors().iter().find(|tensor| {
-        // A sum of zeros, unless something is infinite or no number.
-        let sum: f32 = values[tensor.range.clone()].iter().map(|value| value * 0.0).sum();
-        sum != 0.0
-    });
-    match broken {
+    match parameters.first_not_finite() {
         Some(tensor) => Err(EngineError::NotFinite { tensor: tensor.name.clone() }),
         None => Ok(()),
     }
@@ -324,28 +321,25 @@ impl Shared {
         version: WeightVersion,
     ) -> Result<WeightsLoaded, EngineError> {
         let began = Instant::now();
-        self.loads_wanted.fetch_add(1, Ordering::SeqCst);
+        // Dropped after the lock: the worker goes on, however this ends.
+        let wanted = Wanted::new(self);
         let result = match self.weights.lock() {
             Ok(mut loaded) => {
                 let waited = began.elapsed();
                 let result = replace(&mut loaded, parameters, version);
-                self.loads_wanted.fetch_sub(1, Ordering::SeqCst);
                 let stood_still = began.elapsed().saturating_sub(waited);
+                if result.is_ok() {
+                    let mut stats = self.stats();
+                    stats.weight_loads += 1;
+                    stats.version = version;
+                }
                 result.map(|()| WeightsLoaded { version, waited, stood_still })
             }
-            Err(_) => {
-                self.loads_wanted.fetch_sub(1, Ordering::SeqCst);
-                Err(EngineError::Stopped { cause: "a fault in a step".to_owned() })
-            }
+            Err(_) => Err(EngineError::Stopped { cause: "a fault in a step".to_owned() }),
         };
-        self.loaded.notify_all();
+        drop(wanted);
         if let Door::Closed { cause } = &self.inbox().door {
             return Err(EngineError::Stopped { cause: cause.clone() });
-        }
-        if result.is_ok() {
-            let mut stats = self.stats();
-            stats.weight_loads += 1;
-            stats.version = version;
         }
         result
     }
@@ -384,6 +378,25 @@ impl Shared {
             std::mem::take(&mut inbox.jobs)
         };
         drop(jobs);
+    }
+}
+
+/// A load that waits for the weights, which the worker lets go first.
+struct Wanted<'s> {
+    shared: &'s Shared,
+}
+
+impl<'s> Wanted<'s> {
+    fn new(shared: &'s Shared) -> Self {
+        shared.loads_wanted.fetch_add(1, Ordering::SeqCst);
+        Self { shared }
+    }
+}
+
+impl Drop for Wanted<'_> {
+    fn drop(&mut self) {
+        self.shared.loads_wanted.fetch_sub(1, Ordering::SeqCst);
+        self.shared.loaded.notify_all();
     }
 }
 

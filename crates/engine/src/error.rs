@@ -126,11 +126,24 @@ pub enum Refusal {
         /// Which one.
         index: usize,
     },
-    /// As many requests wait as may.
-    #[error("{waiting} requests wait already, the most that may: try again later")]
+    /// There is no room for these requests beside those that run and wait.
+    #[error("no room for {asked} more: {waiting} requests wait already; try again later")]
     QueueFull {
+        /// How many were to begin together.
+        asked: usize,
         /// How many wait.
         waiting: usize,
+    },
+    /// More requests in one group than ever run and wait.
+    #[error(
+        "{asked} requests at once, but at most {most} may run and wait: ask for fewer, or raise \
+         `max_waiting`"
+    )]
+    TooManyTogether {
+        /// How many were to begin together.
+        asked: usize,
+        /// How many may run and wait.
+        most: usize,
     },
     /// The engine takes no more requests.
     #[error("the engine has stopped: {cause}")]

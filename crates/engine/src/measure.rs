@@ -7,7 +7,7 @@
 use std::time::{Duration, Instant};
 
 use rocstar_nn::config::ModelConfig;
-use rocstar_nn::parameters::Layout;
+use rocstar_nn::gauge;
 use rocstar_record::draw::{Key, Purpose};
 
 use crate::engine::Engine;
@@ -107,14 +107,9 @@ impl DecodeLoad {
     /// Floating-point operations of the model for one decoded token, on average: two for each weight
     /// of a matrix and, in attention, four for each value of the query at each position.
     pub fn operations_per_token(&self, config: &ModelConfig) -> f64 {
-        let layout = Layout::new(config);
-        let matrices = layout.tensors().iter().filter(|tensor| tensor.is_matrix());
-        let weights: usize = matrices.map(|tensor| tensor.range.len()).sum();
-        // The embedding is looked up; only where it is the head too it is multiplied.
-        let looked_up =
-            if config.tied_embeddings { 0 } else { config.vocabulary_size * config.hidden_size };
         let positions = self.prompt_tokens as f64 + self.new_tokens as f64 / 2.0;
-        let attention = 4.0 * (config.layers * config.query_size()) as f64 * positions;
-        2.0 * (weights - looked_up) as f64 + attention
+        let attention = 4.0 * (config.layers * config.query_size()) as f64;
+        // A pass over one token has one position of attention.
+        gauge::forward_operations(config, &[1], 1) + attention * (positions - 1.0)
     }
 }

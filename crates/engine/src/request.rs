@@ -144,11 +144,13 @@ impl Request {
             return Err(Refusal::TokenOutside { index, token: *token, vocabulary });
         }
         let prompt_tokens = self.prompt.len();
-        if prompt_tokens + 1 > bounds.context_tokens {
+        // A prompt that is only scored needs no room for a new token.
+        let room = usize::from(self.stop.max_new_tokens > 0);
+        if prompt_tokens + room > bounds.context_tokens {
             let context_tokens = bounds.context_tokens;
             return Err(Refusal::PromptTooLong { prompt_tokens, context_tokens });
         }
-        if prompt_tokens + 1 > bounds.cache_tokens {
+        if prompt_tokens + room > bounds.cache_tokens {
             let cache_tokens = bounds.cache_tokens;
             return Err(Refusal::PromptOverCache { prompt_tokens, cache_tokens });
         }

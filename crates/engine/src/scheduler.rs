@@ -110,8 +110,8 @@ impl<P> Scheduler<P> {
         }
     }
 
-    /// A new sequence waits. Its caller has made sure that all of it and one more token fit into
-    /// the blocks.
+    /// A new sequence waits. Its caller has made sure that all of it fits into the blocks, with one
+    /// more token where any is to be generated.
     pub(crate) fn submit(&mut self, tokens: Vec<u32>, all_rows: bool, payload: P) {
         let arrival = self.arrivals;
         self.arrivals += 1;
@@ -233,7 +233,7 @@ impl<P> Scheduler<P> {
 
     /// Starts who waits, in order, while a place, blocks and tokens of the step are left.
     fn admit(&mut self, copies: &mut Vec<CopyPrefix>) {
-        let mut step_tokens: usize = self.running.iter().map(Sequence::pending).sum();
+        let mut step_tokens: usize = self.running.iter().map(|it| self.next_tokens(it)).sum();
         let mut index = 0;
         while index < self.waiting.len()
             && self.running.len() < self.limits.max_running
@@ -260,10 +260,17 @@ impl<P> Scheduler<P> {
             sequence.computed = computed;
             sequence.prefilling = true;
             sequence.cached_tokens.get_or_insert(computed);
-            step_tokens += sequence.pending();
+            step_tokens += self.next_tokens(&sequence);
             let place = self.running.partition_point(|other| other.arrival < sequence.arrival);
             self.running.insert(place, sequence);
         }
+    }
+
+    /// Tokens of a sequence that the next step computes at most: one that wants all its logits gets
+    /// them in pieces.
+    fn next_tokens(&self, sequence: &Sequence<P>) -> usize {
+        let pending = sequence.pending();
+        if sequence.all_rows { pending.min(self.limits.row_tokens) } else { pending }
     }
 
     /// What is there of a sequence. Its last token is always computed, for its logits.

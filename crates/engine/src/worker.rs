@@ -130,6 +130,7 @@ impl Worker {
         }
         self.scheduler.plan(&mut self.plan);
         self.note_starts(began);
+        let planned = Instant::now();
         self.compute(&loaded.weights).map_err(|error| error.to_string())?;
         drop(loaded);
         let computed = Instant::now();
@@ -139,7 +140,7 @@ impl Worker {
         let sampled = Instant::now();
         let ended = self.apply(sampled);
         self.totals.steps += 1;
-        self.totals.forward += computed - began;
+        self.totals.forward += computed - planned;
         self.totals.sampling += sampled - computed;
         self.totals.busy += began.elapsed();
         self.end(ended);

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::error::ApiError;
 use super::fields::Fields;
+use crate::request::Sampling;
 
 /// Most answers to one request, over all its prompts.
 pub(super) const MAX_CHOICES: usize = 1024;
@@ -20,19 +21,6 @@ const MAX_STOP_STRING_BYTES: usize = 256;
 const MAX_TEMPERATURE: f32 = 100.0;
 /// Bits of a seed that is drawn here: every JSON reader keeps them.
 const DRAWN_SEED_BITS: u32 = 53;
-
-/// How the tokens are drawn.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Draw {
-    /// 0: the likeliest token.
-    pub(super) temperature: f32,
-    /// Only the likeliest so many.
-    pub(super) top_k: Option<usize>,
-    /// Only the likeliest that together have this probability.
-    pub(super) top_p: f32,
-    /// Only those at least this share as likely as the likeliest.
-    pub(super) min_p: f32,
-}
 
 /// How the answer goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +42,7 @@ pub(super) struct Ask {
     /// Names the random draws; the first choice's, of the first prompt.
     pub(super) key: Key,
     /// How the tokens are drawn.
-    pub(super) draw: Draw,
+    pub(super) draw: Sampling,
     /// Most new tokens; `None` as many as the context has room for.
     pub(super) max_new_tokens: Option<usize>,
     /// Texts that end an answer and are not part of it.
@@ -147,9 +135,13 @@ struct Extension {
 }
 
 fn key(fields: &mut Fields) -> Result<Key, ApiError> {
-    let seed = match fields.take::<i64>("seed")? {
-        // Any 64 bits name a stream.
-        Some(seed) => seed.cast_unsigned(),
+    let seed = match fields.take::<serde_json::Number>("seed")? {
+        // Any 64 bits name a stream, with or without a sign.
+        Some(seed) => seed
+            .as_i64()
+            .map(i64::cast_unsigned)
+            .or_else(|| seed.as_u64())
+            .ok_or_else(|| ApiError::invalid("seed", "must be a whole number of 64 bits"))?,
         None => uuid::Uuid::new_v4().as_u64_pair().1 & ((1 << DRAWN_SEED_BITS) - 1),
     };
     let DrawName { step, task, sample, turn } =
@@ -157,7 +149,7 @@ fn key(fields: &mut Fields) -> Result<Key, ApiError> {
     Ok(Key { step, task, sample, turn, ..Key::new(seed, Purpose::Sampling) })
 }
 
-fn draw(fields: &mut Fields) -> Result<Draw, ApiError> {
+fn draw(fields: &mut Fields) -> Result<Sampling, ApiError> {
     let temperature = fields.take::<f32>("temperature")?.unwrap_or(1.0);
     if !(0.0..=MAX_TEMPERATURE).contains(&temperature) {
         let problem = format_args!("must be from 0 to {MAX_TEMPERATURE}");
@@ -179,7 +171,7 @@ fn draw(fields: &mut Fields) -> Result<Draw, ApiError> {
             Err(_) => return Err(ApiError::invalid("top_k", "must be -1, 0 or more")),
         },
     };
-    Ok(Draw { temperature, top_k, top_p, min_p })
+    Ok(Sampling { temperature, top_k, top_p, min_p })
 }
 
 #[derive(Debug, Deserialize)]
@@ -266,7 +258,7 @@ mod tests {
         let expected = Ask {
             choices: 1,
             key: Key::new(3, Purpose::Sampling),
-            draw: Draw { temperature: 1.0, top_k: None, top_p: 1.0, min_p: 0.0 },
+            draw: Sampling::default(),
             max_new_tokens: None,
             stop_strings: Vec::new(),
             stop_tokens: Vec::new(),
@@ -292,6 +284,9 @@ mod tests {
             take(&json!({"seed": -1, "rocstar": {"draw": {"task": 5, "sample": 7}}})).unwrap();
         let key = ask.key_of(2, 3);
         assert_eq!((key.seed, key.task, key.sample), (u64::MAX, 7, 10));
+        // The seed that an answer reports may be sent back.
+        assert_eq!(take(&json!({"seed": u64::MAX})).unwrap().key.seed, u64::MAX);
+        assert!(take(&json!({"seed": 1.5})).is_err());
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::model::Model;
 use super::text::{GrowingText, ModelText};
 use crate::error::Refusal;
 use crate::generation::{Event, FinishReason, Finished, Generation, PromptToken, SampledToken};
-use crate::request::{Request, Sampling, Stop};
+use crate::request::{Request, Stop};
 
 /// What every choice of a request needs.
 #[derive(Debug)]
@@ -87,15 +87,9 @@ impl Plan {
     }
 
     fn request(&self, prompt: &[u32], key: Key, text: &Arc<ModelText>) -> Request {
-        let draw = self.ask.draw;
         Request {
             prompt: prompt.to_vec(),
-            sampling: Sampling {
-                temperature: draw.temperature,
-                top_k: draw.top_k,
-                top_p: draw.top_p,
-                min_p: draw.min_p,
-            },
+            sampling: self.ask.draw,
             stop: Stop {
                 tokens: self.stop_tokens.clone(),
                 strings: self.ask.stop_strings.clone(),
@@ -120,6 +114,7 @@ impl Plan {
             Refusal::OutOfRange { field, .. } => (Code::InvalidValue, Some((*field).to_owned())),
             Refusal::StopEmpty { .. } => (Code::InvalidValue, Some("stop".to_owned())),
             Refusal::QueueFull { .. } => (Code::QueueFull, None),
+            Refusal::TooManyTogether { .. } => (Code::InvalidValue, Some("n".to_owned())),
             // The first is ours: text is always given. The second is final.
             Refusal::StopWithoutText | Refusal::Stopped { .. } => (Code::Internal, None),
         };

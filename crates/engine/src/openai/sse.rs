@@ -15,17 +15,17 @@ pub(super) fn respond(
     pieces: impl Stream<Item = Result<String, ApiError>> + Send + 'static,
 ) -> Response {
     let done = futures::stream::once(std::future::ready(Ok("[DONE]".to_owned())));
-    let events = pieces.chain(done).scan(false, |has_failed, piece| {
-        let event = match piece {
-            _ if *has_failed => None,
-            Ok(text) => Some(text),
-            Err(error) => {
-                *has_failed = true;
-                Some(error.body().to_string())
-            }
-        };
-        std::future::ready(event.map(|text| Ok::<_, Infallible>(Event::default().data(text))))
+    // An error is followed by the end, which doesn't wait for another piece.
+    let texts = pieces.chain(done).flat_map(|piece| {
+        futures::stream::iter(match piece {
+            Ok(text) => vec![Some(text)],
+            Err(error) => vec![Some(error.body().to_string()), None],
+        })
     });
+    let events = texts
+        .take_while(|text| std::future::ready(text.is_some()))
+        .filter_map(std::future::ready)
+        .map(|text| Ok::<_, Infallible>(Event::default().data(text)));
     // A comment now and then: proxies give up on connections that say nothing.
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use rocstar_engine::{EngineOptions, FinishReason, KvBudget, Request, Sampling, Stop, TokenText};
+use rocstar_engine::{
+    EngineOptions, FinishReason, KvBudget, Refusal, Request, Sampling, Stop, TokenText,
+};
 
 use super::{assert_length, complete, engine, options, prompt, request};
 
@@ -74,6 +76,16 @@ fn all_of_the_cache_is_a_bound() {
     assert_eq!(engine.longest_tokens(), 64);
     let full = complete(&engine, request(prompt(1, 30), 100, 0));
     assert_eq!((full.finished.reason, full.tokens.len()), (FinishReason::Context, 34));
+}
+
+/// What ended at a bound can be scored afterwards: nothing new needs room.
+#[test]
+fn a_sequence_of_full_length_can_be_scored() {
+    let engine = engine(EngineOptions { kv: KvBudget::Tokens(64), ..options() });
+    let score = |tokens| Request { prompt_log_probs: true, ..request(prompt(1, tokens), 0, 0) };
+    assert_eq!(complete(&engine, score(64)).prompt.len(), 64);
+    let refusal = engine.generate(score(65)).map(|_| ()).unwrap_err();
+    assert_eq!(refusal, Refusal::PromptOverCache { prompt_tokens: 65, cache_tokens: 64 });
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn more_than_may_wait_are_refused_and_told() {
     let ask = |sample| request(prompt(1, 10), 280, sample);
     let accepted: Vec<_> = (0..5).map(|sample| engine.generate(ask(sample)).unwrap()).collect();
     let refusal = engine.generate(ask(5)).map(|_| ()).unwrap_err();
-    assert_eq!(refusal, Refusal::QueueFull { waiting: 3 });
+    assert_eq!(refusal, Refusal::QueueFull { asked: 1, waiting: 3 });
     assert_eq!(engine.stats().refused, 1);
     for generation in accepted {
         generation.cancel();
@@ -72,6 +72,15 @@ fn together_means_all_or_none() {
     let asks = vec![request(prompt(1, 10), 5, 0), request(vec![1000], 5, 0)];
     assert!(engine.generate_together(asks).is_err());
     assert_eq!(engine.stats().requests, 0);
+}
+
+/// Trying again would never help, so it isn't what is said.
+#[test]
+fn a_group_that_never_fits_is_told_so() {
+    let engine = engine(EngineOptions { max_running: 2, max_waiting: 1, ..options() });
+    let asks = (0..4).map(|sample| request(prompt(1, 10), 5, sample)).collect();
+    let refusal = engine.generate_together(asks).map(|_| ()).unwrap_err();
+    assert_eq!(refusal, Refusal::TooManyTogether { asked: 4, most: 3 });
 }
 
 #[tokio::test]

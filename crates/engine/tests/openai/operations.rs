@@ -95,15 +95,19 @@ async fn a_full_queue_is_told_with_a_time_to_try_again() {
     (small.max_running, small.max_waiting) = (1, 1);
     let server = Server::start(random_with(small)).await;
     let mut body = endless();
-    body["n"] = json!(3);
+    (body["n"], body["stream"]) = (json!(2), json!(true));
+    let mut held = server.request(Method::POST, COMPLETIONS).json(&body).send().await.unwrap();
+    held.chunk().await.unwrap();
+    let body = endless();
     let response = server.request(Method::POST, COMPLETIONS).json(&body).send().await.unwrap();
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(response.headers()["retry-after"], "1");
     let error: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
     assert_eq!(error["error"]["code"], "rate_limit_exceeded");
     assert_eq!(error["error"]["type"], "rate_limit_error");
-    // None of the three runs.
-    assert_eq!(server.engine.stats().requests, 0);
+    // Only the two that were accepted are there.
+    assert_eq!(server.engine.stats().requests, 2);
+    drop(held);
 }
 
 #[tokio::test]
