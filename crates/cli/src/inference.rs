@@ -18,7 +18,6 @@ use rocstar_nn::files::{self, Inspection};
 use rocstar_nn::parameters::Layout;
 
 use crate::failure::{HintExt as _, WrongUse};
-use crate::host::Facts;
 use crate::models;
 use crate::quantity::{parse_size, show_size};
 use crate::terminal::Terminal;
@@ -211,7 +210,7 @@ fn announce_plan(
         show_size(plan.kv),
         show_size(plan.most()),
     ));
-    match Facts::collect().memory_available_bytes {
+    match rocstar_train::available_memory_bytes() {
         Some(available) if available < plan.most() => {
             let message = format!(
                 "the model needs {} while loading, and {} are free",

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use tempfile::TempDir;
 
+use crate::failure::{HintExt as _, WrongUse};
+
 /// A folder in the making.
 #[derive(Debug)]
 pub(crate) struct Partial {
@@ -71,4 +73,20 @@ fn sweep(parent: &Path, prefix: &str) {
             let _ = std::fs::remove_dir_all(entry.path());
         }
     }
+}
+
+/// Refuses a place where something is that is no empty folder: nothing there is touched.
+///
+/// # Errors
+/// Something is there.
+pub(crate) fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
+    let occupied = match std::fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_some(),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    };
+    if !occupied {
+        return Ok(());
+    }
+    Err(WrongUse::error(format!("not an empty folder: {}", out.display())))
+        .hint("choose a folder that is empty or does not exist")
 }

@@ -1,6 +1,7 @@
 //! `rocstar verify`: is this answer right? One pair from the command line, or a file of pairs.
 //!
-//! Invariant: exit status 0 means right, and nothing else does.
+//! Invariant: for a pair, exit status 0 means right, and nothing else does; for a file, that all of
+//! it was read and written.
 
 mod batch;
 

@@ -10,9 +10,9 @@ use clap::{Args, ValueEnum};
 use rocstar_nn::files::{self, DEFAULT_SHARD_BYTES, Format, Source, StoreAs, adapters};
 use serde::Serialize;
 
-use crate::failure::{Finish, HintExt as _, WrongUse};
+use crate::failure::Finish;
 use crate::models;
-use crate::partial::Partial;
+use crate::partial::{self, Partial};
 use crate::quantity::{parse_size, show_size};
 use crate::terminal::Terminal;
 
@@ -97,15 +97,20 @@ impl Convert {
     /// The model can't be read, or the folder can't be written.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         let out = std::path::absolute(&self.out)?;
-        refuse_occupied(&out)?;
+        partial::refuse_occupied(&out)?;
         let model = models::resolve_model(&self.model)?;
+        // Adapters that don't fit are told before the weights are read.
+        let adapters = match &self.adapter {
+            Some(folder) => Some(adapters::load(folder, &files::inspect(&model)?.config)?),
+            None => None,
+        };
         let bar = terminal.byte_bar("reading", 0);
         let mut loaded = files::load_with_progress(&model, &|done, total| {
             bar.set_length(total);
             bar.set_position(done);
         })?;
-        if let Some(folder) = &self.adapter {
-            adapters::load(folder, &loaded.config)?.merge(&mut loaded.parameters);
+        if let Some(adapters) = &adapters {
+            adapters.merge(&mut loaded.parameters);
         }
         bar.set_message("writing");
         let partial = Partial::beside(&out)?;
@@ -129,18 +134,6 @@ impl Convert {
         }
         Ok(Finish::Good)
     }
-}
-
-fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
-    let occupied = match std::fs::read_dir(out) {
-        Ok(mut entries) => entries.next().is_some(),
-        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
-    };
-    if !occupied {
-        return Ok(());
-    }
-    Err(WrongUse::error(format!("not an empty folder: {}", out.display())))
-        .hint("choose a folder that is empty or does not exist")
 }
 
 /// Tokenizer and chat template.

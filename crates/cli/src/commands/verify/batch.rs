@@ -5,10 +5,9 @@
 
 use std::io::{BufWriter, Read as _, Write as _};
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
 
 use anyhow::Context as _;
+use rayon::prelude::*;
 use rocstar_verify::{Options, Verdict, verify};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -41,9 +40,6 @@ struct Pair {
     answer: String,
     options: Options,
 }
-
-/// Lines that a thread takes at a time.
-const CHUNK: usize = 64;
 
 impl Batch<'_> {
     pub(super) fn run(&self, options: &Options, terminal: Terminal) -> anyhow::Result<()> {
@@ -141,50 +137,24 @@ fn pair(line: &str, defaults: &Options) -> anyhow::Result<Pair> {
 /// Adds `verdict` and `rule` to each pair's fields.
 fn verify_all(pairs: &mut [Pair], terminal: Terminal) -> Counts {
     let bar = terminal.bar("verifying", pairs.len() as u64);
-    let mut counts = Counts { lines: pairs.len(), ..Counts::default() };
-    let mut found: Vec<Option<(Verdict, Value)>> = Vec::new();
-    found.resize_with(pairs.len(), || None);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let next = AtomicUsize::new(0);
-    let shared: &[Pair] = pairs;
-    std::thread::scope(|scope| {
-        // Each thread sends at most one message a line.
-        let (sender, receiver) = mpsc::channel();
-        for _ in 0..threads {
-            let (sender, next) = (sender.clone(), &next);
-            scope.spawn(move || {
-                loop {
-                    let start = next.fetch_add(CHUNK, Ordering::Relaxed);
-                    let Some(rest) = shared.get(start..).filter(|rest| !rest.is_empty()) else {
-                        return;
-                    };
-                    for (offset, pair) in rest.iter().take(CHUNK).enumerate() {
-                        let report = verify(&pair.gold, &pair.answer, &pair.options);
-                        let rule = serde_json::to_value(report.rule).unwrap_or(Value::Null);
-                        if sender.send((start + offset, report.verdict, rule)).is_err() {
-                            return;
-                        }
-                    }
-                }
-            });
-        }
-        drop(sender);
-        for (index, verdict, rule) in receiver {
-            found[index] = Some((verdict, rule));
-            bar.inc(1);
-        }
+    let verdicts = pairs.par_iter_mut().map(|pair| {
+        let report = verify(&pair.gold, &pair.answer, &pair.options);
+        let rule = serde_json::to_value(report.rule).unwrap_or(Value::Null);
+        pair.fields.insert("verdict".to_owned(), name(&report.verdict).into());
+        pair.fields.insert("rule".to_owned(), rule);
+        bar.inc(1);
+        report.verdict
     });
+    let verdicts: Vec<Verdict> = verdicts.collect();
     bar.finish_and_clear();
-    for (pair, found) in pairs.iter_mut().zip(found) {
-        let Some((verdict, rule)) = found else { continue };
+    let mut counts = Counts { lines: verdicts.len(), ..Counts::default() };
+    for verdict in verdicts {
         match verdict {
             Verdict::Right => counts.right += 1,
             Verdict::Wrong => counts.wrong += 1,
             Verdict::Unparseable { .. } => counts.unparseable += 1,
             Verdict::Undecided { .. } => counts.undecided += 1,
         }
-        pair.fields.insert("verdict".to_owned(), name(&verdict).into());
-        pair.fields.insert("rule".to_owned(), rule);
     }
     counts
 }

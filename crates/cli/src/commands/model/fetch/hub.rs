@@ -142,9 +142,17 @@ impl Hub {
             let Some(page) = url.take() else { break };
             let response = self.get(&page)?;
             let link = response.headers().get("link").and_then(|link| link.to_str().ok());
-            // The token goes to this hub only, so does a list.
-            url = link.and_then(next_page).filter(|next| next.starts_with(&self.endpoint));
+            url = link.and_then(next_page);
+            // The token goes to this hub only.
+            if let Some(next) = &url
+                && !next.starts_with(&format!("{}/", self.endpoint))
+            {
+                anyhow::bail!("the hub's list goes on at another address: {next}");
+            }
             entries.extend(read_json::<Vec<Entry>>(response.into_body())?);
+        }
+        if url.is_some() {
+            anyhow::bail!("the hub lists more than {MAX_PAGES} pages of files");
         }
         Ok((sha, entries))
     }
