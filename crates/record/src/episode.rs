@@ -9,7 +9,13 @@
 //! infrastructure failure is no episode's outcome; it leaves the group, with
 //! [`DropCause::Infrastructure`].
 
+mod check;
+mod group;
+
 use serde::{Deserialize, Serialize};
+
+pub use check::Misfit;
+pub use group::{DropCause, Dropped, Group, GroupVerdict, Kept, Lost, Penalties};
 
 /// Version of the form in which episodes are written. A reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -95,6 +101,9 @@ pub struct Call {
     pub tool: String,
     /// The program that ran; empty where nothing did.
     pub program: String,
+    /// What the program was given on standard input.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub input: String,
     /// What became of it.
     pub outcome: ToolOutcome,
     /// What the model was shown.
@@ -206,162 +215,6 @@ pub struct Timing {
     pub tools_us: u64,
 }
 
-/// Why a rollout is not learned from.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "cause", rename_all = "snake_case")]
-pub enum DropCause {
-    /// The selection dropped it, for its cause.
-    Selection {
-        /// The cause's name.
-        why: String,
-    },
-    /// The tool or the engine failed, more often than it is tried again.
-    Infrastructure {
-        /// What failed.
-        what: String,
-    },
-}
-
-/// All rollouts of one task in one step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Group {
-    /// [`SCHEMA_VERSION`] of the writer.
-    pub schema: u32,
-    /// The task.
-    pub task: TaskId,
-    /// The training step.
-    pub step: u64,
-    /// Episodes that are learned from, with their advantages.
-    pub kept: Vec<Kept>,
-    /// Episodes that are not, each with its cause.
-    pub dropped: Vec<Dropped>,
-    /// Rollouts that came to no episode.
-    pub lost: Vec<Lost>,
-}
-
-/// An episode that is learned from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Kept {
-    /// The episode.
-    pub episode: Episode,
-    /// What each of its tokens is worth.
-    pub advantage: f64,
-}
-
-/// An episode that is not learned from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Dropped {
-    /// The episode.
-    pub episode: Episode,
-    /// Why.
-    pub cause: DropCause,
-}
-
-/// A rollout that came to no episode.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
-    /// Its number within the task.
-    pub sample: u32,
-    /// Why.
-    pub cause: DropCause,
-}
-
-/// Parts of an episode that don't fit each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Misfit {
-    /// The writer's schema is newer than this reader.
-    NewerSchema {
-        /// The writer's.
-        found: u32,
-    },
-    /// Lengths of spans and tokens differ.
-    Spans {
-        /// Tokens that the spans cover.
-        covered: usize,
-        /// Tokens that are there.
-        tokens: usize,
-    },
-    /// There is not one log-probability for each token of the policy.
-    LogProbs {
-        /// Tokens of the policy.
-        policy_tokens: usize,
-        /// Log-probabilities under the sampling transform.
-        sampled: usize,
-        /// Log-probabilities at temperature 1.
-        model: usize,
-    },
-    /// Versions of the weights cover another number of tokens.
-    WeightVersions {
-        /// Tokens of the policy.
-        policy_tokens: usize,
-        /// Tokens that the versions cover.
-        covered: usize,
-    },
-    /// Turns hold another number of tokens of the policy, or lie beyond the tokens.
-    Turns {
-        /// Tokens of the policy.
-        policy_tokens: usize,
-        /// Tokens that the turns hold.
-        covered: usize,
-    },
-    /// A value is no finite number, which JSON can't hold: what is written could not be read.
-    NotFinite {
-        /// Where it stands.
-        field: &'static str,
-    },
-}
-
-impl std::fmt::Display for Misfit {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NewerSchema { found } => write!(
-                formatter,
-                "`schema` is {found}, newer than {SCHEMA_VERSION}: read it with a newer rocstar"
-            ),
-            Self::Spans { covered, tokens } => {
-                write!(formatter, "`spans` cover {covered} tokens, `tokens` has {tokens}")
-            }
-            Self::LogProbs { policy_tokens, sampled, model } => write!(
-                formatter,
-                "{policy_tokens} tokens of the policy have {sampled} `log_probs` and {model} \
-                 `model_log_probs`"
-            ),
-            Self::WeightVersions { policy_tokens, covered } => write!(
-                formatter,
-                "{policy_tokens} tokens of the policy, `weight_versions` cover {covered}"
-            ),
-            Self::Turns { policy_tokens, covered } => write!(
-                formatter,
-                "{policy_tokens} tokens of the policy, `turns` hold {covered} or lie beyond the \
-                 tokens"
-            ),
-            Self::NotFinite { field } => {
-                write!(formatter, "`{field}` has a value that is no finite number")
-            }
-        }
-    }
-}
-
-impl std::error::Error for Misfit {}
-
-impl Group {
-    /// Whether its episodes' parts fit, and what is written can be read again.
-    ///
-    /// # Errors
-    /// The first part that does not.
-    pub fn check(&self) -> Result<(), Misfit> {
-        if self.schema > SCHEMA_VERSION {
-            return Err(Misfit::NewerSchema { found: self.schema });
-        }
-        if self.kept.iter().any(|kept| !kept.advantage.is_finite()) {
-            return Err(Misfit::NotFinite { field: "advantage" });
-        }
-        let kept = self.kept.iter().map(|kept| &kept.episode);
-        let dropped = self.dropped.iter().map(|dropped| &dropped.episode);
-        kept.chain(dropped).try_for_each(Episode::check)
-    }
-}
-
 impl Episode {
     /// Tokens that the policy sampled.
     pub fn policy_tokens(&self) -> usize {
@@ -386,44 +239,6 @@ impl Episode {
     /// All tool calls, in order.
     pub fn calls(&self) -> impl Iterator<Item = &Call> {
         self.turns.iter().flat_map(|turn| &turn.calls)
-    }
-
-    /// Whether the parts fit each other.
-    ///
-    /// # Errors
-    /// The first part that does not.
-    pub fn check(&self) -> Result<(), Misfit> {
-        if self.schema > SCHEMA_VERSION {
-            return Err(Misfit::NewerSchema { found: self.schema });
-        }
-        let covered = total(self.spans.iter().map(|span| span.tokens));
-        if covered != self.tokens.len() {
-            return Err(Misfit::Spans { covered, tokens: self.tokens.len() });
-        }
-        let policy_tokens = self.policy_tokens();
-        let (sampled, model) = (self.log_probs.len(), self.model_log_probs.len());
-        if sampled != policy_tokens || model != policy_tokens {
-            return Err(Misfit::LogProbs { policy_tokens, sampled, model });
-        }
-        let covered = total(self.weight_versions.iter().map(|(_, tokens)| *tokens));
-        if covered != policy_tokens {
-            return Err(Misfit::WeightVersions { policy_tokens, covered });
-        }
-        let covered = total(self.turns.iter().map(|turn| turn.policy_tokens));
-        let end = |turn: &Turn| turn.start_token.saturating_add(turn.policy_tokens);
-        if covered != policy_tokens || self.turns.iter().any(|turn| end(turn) > self.tokens.len()) {
-            return Err(Misfit::Turns { policy_tokens, covered });
-        }
-        let finite = |values: &[f32]| values.iter().all(|value| value.is_finite());
-        let fields = [
-            ("log_probs", finite(&self.log_probs)),
-            ("model_log_probs", finite(&self.model_log_probs)),
-            ("reward", self.reward.is_finite()),
-        ];
-        match fields.into_iter().find(|(_, is_finite)| !is_finite) {
-            Some((field, _)) => Err(Misfit::NotFinite { field }),
-            None => Ok(()),
-        }
     }
 }
 

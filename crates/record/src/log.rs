@@ -19,6 +19,8 @@ const LEVEL: i32 = 1;
 const MAX_FRAME_BYTES: usize = 1 << 30;
 /// Lines beyond this size, uncompressed, go into a frame of their own, well below what is read.
 const FRAME_BYTES: usize = 64 << 20;
+/// A log that is written at once has frames that are small enough for a reader to hold some.
+const WRITTEN_FRAME_BYTES: usize = 8 << 20;
 /// Longest line: with what stands before it in a frame, it must still be read.
 const MAX_LINE_BYTES: usize = MAX_FRAME_BYTES - FRAME_BYTES;
 /// How every frame begins.
@@ -79,19 +81,7 @@ impl Log {
     /// # Errors
     /// The record can't be written as JSON, or is longer than a frame that is read.
     pub fn push(&mut self, record: &impl Serialize) -> io::Result<()> {
-        let start = self.pending.len();
-        if let Err(error) = serde_json::to_writer(&mut self.pending, record) {
-            self.pending.truncate(start);
-            return Err(error.into());
-        }
-        let length = self.pending.len() - start;
-        if length >= MAX_LINE_BYTES {
-            self.pending.truncate(start);
-            let message = format!("a record of {length} bytes; at most {MAX_LINE_BYTES} are read");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
-        }
-        self.pending.push(b'\n');
-        Ok(())
+        push_line(&mut self.pending, record)
     }
 
     /// Writes what was pushed, and returns when it is on the disk. It is one frame, or for more than
@@ -161,6 +151,45 @@ impl Log {
         self.ends.retain(|end| *end <= bytes);
         self.file.sync_all()
     }
+}
+
+/// Writes a whole log at once, in frames of [`WRITTEN_FRAME_BYTES`] or more; gives its size in bytes.
+///
+/// # Errors
+/// It can't be written, or a record is longer than what is read.
+pub fn write<'a, T: Serialize + 'a>(
+    file: &mut impl io::Write,
+    records: impl IntoIterator<Item = &'a T>,
+) -> io::Result<u64> {
+    let mut records = records.into_iter().peekable();
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    while let Some(record) = records.next() {
+        push_line(&mut lines, record)?;
+        if lines.len() >= WRITTEN_FRAME_BYTES || records.peek().is_none() {
+            let frame = compressed(&lines)?;
+            file.write_all(&frame)?;
+            bytes += frame.len() as u64;
+            lines.clear();
+        }
+    }
+    Ok(bytes)
+}
+
+/// Adds a record's line to `lines`, or nothing.
+fn push_line(lines: &mut Vec<u8>, record: &impl Serialize) -> io::Result<()> {
+    let start = lines.len();
+    if let Err(error) = serde_json::to_writer(&mut *lines, record) {
+        lines.truncate(start);
+        return Err(error.into());
+    }
+    let length = lines.len() - start;
+    if length >= MAX_LINE_BYTES {
+        lines.truncate(start);
+        let message = format!("a record of {length} bytes; at most {MAX_LINE_BYTES} are read");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+    }
+    lines.push(b'\n');
+    Ok(())
 }
 
 /// All records of a log's whole frames.

@@ -4,9 +4,11 @@
 
 use pretty_assertions::assert_eq;
 use rocstar_record::episode::{
-    Author, Call, DropCause, Dropped, Episode, Finish, Group, Kept, Lost, Misfit, SCHEMA_VERSION,
-    Span, TaskId, Timing, ToolOutcome, Turn, Verdict, VerdictKind,
+    Author, Call, DropCause, Dropped, Episode, Finish, Group, GroupVerdict, Kept, Lost, Misfit,
+    Penalties, SCHEMA_VERSION, Span, TaskId, Timing, ToolOutcome, Turn, Verdict, VerdictKind,
 };
+
+const PENALTIES: Penalties = Penalties { tool_errors: 1.0, answer_format: 0.0 };
 
 fn episode() -> Episode {
     let span = |author, tokens| Span { author, tokens };
@@ -33,7 +35,8 @@ fn episode() -> Episode {
                 answer_tags: 0,
                 calls: vec![Call {
                     tool: "python".into(),
-                    program: "print(1/0)".into(),
+                    program: "print(1/int(input()))".into(),
+                    input: "0\n".into(),
                     outcome: ToolOutcome::Exception { name: "ZeroDivisionError".into() },
                     shown: "ZeroDivisionError at line 1: division by zero".into(),
                     cut_tokens: 0,
@@ -63,10 +66,13 @@ fn the_written_form_is_golden() {
     let group = Group {
         schema: SCHEMA_VERSION,
         task: TaskId("sum-7".into()),
+        answer: "8".into(),
         step: 12,
-        kept: vec![Kept { episode: episode(), advantage: -0.5 }],
+        verdict: GroupVerdict::Used,
+        kept: vec![Kept { episode: episode(), penalties: PENALTIES, advantage: -0.5 }],
         dropped: vec![Dropped {
             episode: Episode { sample: 4, ..episode() },
+            penalties: PENALTIES,
             cause: DropCause::Selection { why: "wrong_not_drawn".into() },
         }],
         lost: vec![Lost {
@@ -128,6 +134,18 @@ fn a_group_is_checked_with_its_episodes() {
     let mut changed = group.clone();
     changed.kept[0].advantage = f64::NAN;
     assert_eq!(changed.check(), Err(Misfit::NotFinite { field: "advantage" }));
+    let mut changed = group.clone();
+    changed.kept[0].penalties.tool_errors = f64::NAN;
+    assert_eq!(changed.check(), Err(Misfit::NotFinite { field: "penalties" }));
+    let mut changed = group.clone();
+    changed.lost[0].sample = 4;
+    assert_eq!(changed.check(), Err(Misfit::SampleTwice { sample: 4 }));
+    let mut changed = group.clone();
+    changed.dropped[0].episode.step = 13;
+    assert_eq!(changed.check(), Err(Misfit::OtherGroup { sample: 4 }));
+    let mut changed = group.clone();
+    changed.verdict = GroupVerdict::Dropped { why: "all_wrong".into() };
+    assert_eq!(changed.check(), Err(Misfit::GroupVerdict { kept: 1 }));
     let mut changed = group;
     changed.dropped[0].episode.log_probs.pop();
     assert!(matches!(changed.check(), Err(Misfit::LogProbs { .. })));

@@ -1,0 +1,102 @@
+//! The directory of a run: the one place where training, evaluation, dashboard, report and Python
+//! meet.
+//!
+//! ```text
+//! runs/<name>/  config.toml                     the recipe that the run began with
+//!               env.json                        the layout's version; where and with what it started
+//!               metrics.jsonl                   a line for each step and evaluation
+//!               events.jsonl                    what happened to the run
+//!               episodes/step_000123.jsonl.zst  the step's groups, a line each, kept and dropped
+//!               eval/<suite>/step_000123.json   an evaluation
+//!               checkpoints/step_000123/        the trainer's, see there
+//!               tb/                             TensorBoard's event files
+//!               lock                            held by the process that works on the run
+//! ```
+//!
+//! Invariant: one process at a time works on a run (a lock that the system gives back when the
+//! process ends, however it ends), and every file is whole or absent: files that are written at once
+//! are renamed into place, logs grow by whole lines and are cut back when a run goes on from an
+//! earlier step.
+//!
+//! A run that was stopped or killed and went on holds, byte for byte, what one that wasn't holds:
+//! `config.toml`, every line of `metrics.jsonl` and every group of `episodes/`, except the times in
+//! them (`seconds` and what is made of it; `timing`, `wall_us`, `cpu_us` and `memory_bytes` of
+//! episodes). `events.jsonl`, `env.json` and `tb/` tell the story of the processes, so they differ.
+
+mod error;
+mod files;
+mod writer;
+
+use std::path::{Path, PathBuf};
+
+pub use error::Error;
+pub use writer::RunDirectory;
+
+/// Version of the layout. A reader refuses a newer one.
+pub const SCHEMA_VERSION: u32 = 1;
+
+const CONFIG: &str = "config.toml";
+const ENVIRONMENT: &str = "env.json";
+const METRICS: &str = "metrics.jsonl";
+const EVENTS: &str = "events.jsonl";
+const LOCK: &str = "lock";
+const EPISODES: &str = "episodes";
+const EVALUATIONS: &str = "eval";
+const CHECKPOINTS: &str = "checkpoints";
+const TENSORBOARD: &str = "tb";
+const EPISODES_END: &str = ".jsonl.zst";
+const EVALUATION_END: &str = ".json";
+
+/// What a step's file or folder is called, without its ending.
+fn step_name(step: u64) -> String {
+    format!("step_{step:06}")
+}
+
+/// The step of a file or folder that is called as [`step_name`] would call it, and no other way.
+fn step_of(name: &str, ending: &str) -> Option<u64> {
+    let name = name.strip_suffix(ending)?;
+    let step = name.strip_prefix("step_")?.parse().ok()?;
+    (step_name(step) == name).then_some(step)
+}
+
+/// Steps of the entries of `folder` whose names end so, the earliest first; none where there is no
+/// folder.
+fn steps(folder: &Path, ending: &str) -> Result<Vec<u64>, Error> {
+    let names = files::names(folder)?;
+    let mut all: Vec<u64> = names.iter().filter_map(|name| step_of(name, ending)).collect();
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// Whether a name may be a folder's: letters, digits, `_`, `-` and inner dots.
+fn is_plain(name: &str) -> bool {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
+    !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(fits)
+}
+
+/// Where the episodes of `step` are in the run at `path`.
+fn episodes_path(path: &Path, step: u64) -> PathBuf {
+    path.join(EPISODES).join(step_name(step) + EPISODES_END)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_have_one_name_each() {
+        assert_eq!(step_name(7), "step_000007");
+        assert_eq!(step_of("step_000007.json", ".json"), Some(7));
+        assert_eq!(step_of("step_1234567", ""), Some(1_234_567));
+        for name in ["step_7.json", "step_+00007.json", "step_0000007.json", "step_000007.partial"]
+        {
+            assert_eq!(step_of(name, ".json"), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn names_of_suites_lead_nowhere_else() {
+        assert!(["aime-2024", "math_500", "gpqa.diamond"].into_iter().all(is_plain));
+        assert!(!["", ".", "..", ".hidden", "a/b", "a\\b", "ä"].into_iter().any(is_plain));
+    }
+}

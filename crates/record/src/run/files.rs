@@ -1,0 +1,127 @@
+//! Files that are whole or absent, and logs of whole lines.
+//!
+//! Invariant: a file that is written at once appears under its name when it is on the disk, or not at
+//! all; a log's line is written by one call, and what a failed call left of it is cut off.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::error::{Error, on_file};
+
+/// How names of files end that are being written.
+pub(super) const PARTIAL: &str = ".partial";
+
+/// Writes a file under another name, to the disk, and renames it into place.
+pub(super) fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> Result<(), Error> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(PARTIAL);
+    let partial = path.with_file_name(name);
+    let written = File::create(&partial).and_then(|mut file| {
+        write(&mut file)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    });
+    if let Err(error) = written {
+        // Room on a full disk; what stays is removed when the run goes on.
+        let _ = fs::remove_file(&partial);
+        return Err(on_file("write", path)(error));
+    }
+    sync_folder(path.parent().unwrap_or_else(|| Path::new(".")))
+}
+
+/// Sees to it that the names in a folder are on the disk.
+pub(super) fn sync_folder(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(on_file("write", path))
+}
+
+/// Removes a file, unless there is none.
+pub(super) fn remove_if_there(path: &Path) -> Result<(), Error> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(on_file("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Names in a folder that are text; none where there is no folder.
+pub(super) fn names(folder: &Path) -> Result<Vec<String>, Error> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(on_file("read", folder))?,
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(on_file("read", folder))?;
+        all.extend(entry.file_name().into_string().ok());
+    }
+    all.sort_unstable();
+    Ok(all)
+}
+
+/// A log of lines of JSON that grows by whole lines.
+#[derive(Debug)]
+pub(super) struct Lines {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Lines {
+    /// Opens a log to add to, or makes it.
+    pub(super) fn open(path: PathBuf) -> Result<Self, Error> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true).open(&path).map_err(on_file("open", &path))?;
+        let bytes = file.metadata().map_err(on_file("read", &path))?.len();
+        Ok(Self { path, file, bytes })
+    }
+
+    /// Bytes of its lines.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Its file.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a line, by one write, so that a kill tears at most the last.
+    pub(super) fn push(&mut self, line: &impl Serialize) -> Result<(), Error> {
+        let text = serde_json::to_vec(line).map_err(io::Error::other);
+        let mut text = text.map_err(on_file("write", &self.path))?;
+        text.push(b'\n');
+        if let Err(error) = self.file.write_all(&text) {
+            // A full disk may have taken a part. Should this fail too, the next opening mends it.
+            let _ = self.file.set_len(self.bytes);
+            return Err(on_file("write", &self.path)(error));
+        }
+        self.bytes += text.len() as u64;
+        Ok(())
+    }
+
+    /// Sees to it that every line is on the disk.
+    pub(super) fn sync(&self) -> Result<(), Error> {
+        self.file.sync_data().map_err(on_file("write", &self.path))
+    }
+
+    /// Forgets everything after the first `bytes`.
+    pub(super) fn cut(&mut self, bytes: u64) -> Result<(), Error> {
+        self.file.set_len(bytes).map_err(on_file("cut", &self.path))?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Cuts a torn last line off, so that the next line stands alone.
+    pub(super) fn mend(&mut self) -> Result<(), Error> {
+        let text = fs::read(&self.path).map_err(on_file("read", &self.path))?;
+        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |index| index + 1);
+        self.cut(whole as u64)
+    }
+}
