@@ -29,7 +29,7 @@ struct Rule {
 /// What draws, serves or waits.
 const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
 
-const RULES: [Rule; 10] = [
+const RULES: [Rule; 11] = [
     Rule {
         package: "rocstar-grpo",
         ours: &["rocstar-record"],
@@ -61,9 +61,29 @@ const RULES: [Rule; 10] = [
         reason: "others embed the server: it has no command line and draws nothing",
     },
     Rule {
+        package: "rocstar-rollout",
+        ours: &[
+            "rocstar-chat",
+            "rocstar-engine",
+            "rocstar-nn",
+            "rocstar-record",
+            "rocstar-sandbox",
+            "rocstar-verify",
+        ],
+        never: &["clap", "indicatif"],
+        reason: "it waits for engine, tool and verifier, and reports to whoever called it",
+    },
+    Rule {
         package: "rocstar-train",
-        ours: &["rocstar-chat", "rocstar-nn", "rocstar-record"],
-        never: SERVICES,
+        ours: &[
+            "rocstar-chat",
+            "rocstar-engine",
+            "rocstar-grpo",
+            "rocstar-nn",
+            "rocstar-record",
+            "rocstar-rollout",
+        ],
+        never: &["clap", "indicatif"],
         reason: "a loop that reads top to bottom, and reports to whoever called it",
     },
     Rule {
@@ -94,6 +114,7 @@ const RULES: [Rule; 10] = [
             "rocstar-jail",
             "rocstar-nn",
             "rocstar-record",
+            "rocstar-rollout",
             "rocstar-sandbox",
             "rocstar-train",
             "rocstar-verify",

@@ -4,20 +4,15 @@
 //! is empty, and nothing that a row says about training (such as a message's weight) was ignored.
 //! A fault names file, row and field, and stops the run before anything slow.
 
-mod jsonl;
-mod parquet;
-
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rocstar_record::message::{Message, Role, ToolSpec};
+use rocstar_rollout::rows::{self, Columns, Next, Row};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::{Error, Place};
 use crate::recipe::DataOptions;
-
-/// A row of a data file, as JSON.
-type Row = Map<String, Value>;
 
 /// A finished conversation to learn from.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,8 +42,8 @@ pub fn read(
         if wanted == 0 {
             break;
         }
-        each_row(path, options, &mut |row, fields| {
-            all.push(conversation(fields, options, Place { path: path.clone(), row })?);
+        rows::each::<Error>(path, Columns::Named(&columns(options)), &mut |place, row| {
+            all.push(conversation(row, options, place)?);
             taken += 1;
             Ok(if taken == wanted { Next::Stop } else { Next::More })
         })?;
@@ -56,23 +51,11 @@ pub fn read(
     Ok(all)
 }
 
-/// Whether a reader of rows wants more of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
-    More,
-    Stop,
-}
-
-fn each_row(
-    path: &Path,
-    options: &DataOptions,
-    take: &mut dyn FnMut(usize, Row) -> Result<Next, Error>,
-) -> Result<(), Error> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("jsonl" | "ndjson") => jsonl::each_row(path, take),
-        Some("parquet") => parquet::each_row(path, options, take),
-        _ => Err(Error::DataKind(path.to_owned())),
-    }
+/// The fields that the options name.
+fn columns(options: &DataOptions) -> Vec<&str> {
+    let pair = [&options.prompt_field, &options.completion_field].into_iter().flatten();
+    let named = [&options.messages_field, &options.tools_field].into_iter().chain(pair);
+    named.map(String::as_str).collect()
 }
 
 fn conversation(

@@ -1,25 +1,12 @@
 //! What can stop a training run.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use rocstar_rollout::rows::Place;
+use rocstar_rollout::rows::RowsError;
+
 use crate::recipe::{Difference, RecipeError};
-
-/// A row of a data file: lines of `.jsonl` and rows of `.parquet`, both from 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file.
-    pub path: PathBuf,
-    /// Its line or row, from 1.
-    pub row: usize,
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{}", self.path.display(), self.row)
-    }
-}
 
 /// What can stop a training run. Every variant is our failure or a wrong input, never something
 /// that the model did.
@@ -42,9 +29,9 @@ pub enum Error {
     /// The recipe's values.
     #[error("the recipe can't work: {}", .0.join("; "))]
     Invalid(Vec<String>),
-    /// A data file of an unknown kind.
-    #[error("{}: data is read from files of `.jsonl` and `.parquet`", .0.display())]
-    DataKind(PathBuf),
+    /// A data file.
+    #[error(transparent)]
+    Rows(#[from] RowsError),
     /// A row that isn't a conversation to learn from.
     #[error("{place}: {field}: {problem}")]
     Row {
@@ -53,14 +40,6 @@ pub enum Error {
         /// Which field, such as `messages[2].content`.
         field: String,
         /// What is wrong with it, and what would be right.
-        problem: String,
-    },
-    /// A parquet file that can't be read.
-    #[error("{path}: {problem}", path = path.display())]
-    Parquet {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
         problem: String,
     },
     /// Nothing to learn from.
@@ -159,6 +138,9 @@ pub enum Error {
         /// Its length when the checkpoint was saved.
         expected_bytes: u64,
     },
+    /// The run's directory holds, or would hold, what can't be read.
+    #[error(transparent)]
+    Run(Box<rocstar_record::run::Error>),
     /// The arithmetic broke down.
     #[error(
         "step {step}: {what} is {value}, not a finite number: the step was not applied, and \
@@ -222,6 +204,22 @@ pub enum Error {
 impl From<RecipeError> for Error {
     fn from(error: RecipeError) -> Self {
         Self::Recipe(Box::new(error))
+    }
+}
+
+impl From<rocstar_record::run::Error> for Error {
+    fn from(error: rocstar_record::run::Error) -> Self {
+        use rocstar_record::run::Error as Run;
+        match error {
+            Run::File { action, path, source } => Self::File { action, path, source },
+            Run::Exists(path) => Self::RunExists(path),
+            Run::NoRun(path) => Self::NoRun(path),
+            Run::Locked { path, owner } => Self::Locked { path, owner },
+            Run::MetricsChanged { path, found_bytes, expected_bytes } => {
+                Self::MetricsChanged { path, found_bytes, expected_bytes }
+            }
+            other => Self::Run(Box::new(other)),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rows of a `.parquet` file: columns of structures and lists, or of JSON texts.
 //!
-//! Invariant: columns that no option names are not read. A column store has no absent fields, so
+//! Invariant: columns that were not asked for are not read. A column store has no absent fields, so
 //! within a structure a null is read as absent.
 //!
 //! Read by rows, without arrow: a fourth of the build, and data for fine-tuning is small.
@@ -14,48 +14,40 @@ use parquet::record::{Field, Row as Record};
 use parquet::schema::types::Type;
 use serde_json::{Map, Number, Value};
 
-use super::{Next, Row};
-use crate::error::{Error, Place, on_file};
-use crate::recipe::DataOptions;
+use super::{Columns, Next, Place, Row, RowsError, on_file};
 
-pub(super) fn each_row(
+pub(super) fn each<E: From<RowsError>>(
     path: &Path,
-    options: &DataOptions,
-    take: &mut dyn FnMut(usize, Row) -> Result<Next, Error>,
-) -> Result<(), Error> {
-    let fault = |error: parquet::errors::ParquetError| Error::Parquet {
+    columns: Columns<'_>,
+    take: &mut dyn FnMut(Place, Row) -> Result<Next, E>,
+) -> Result<(), E> {
+    let fault = |error: parquet::errors::ParquetError| RowsError::Parquet {
         path: path.to_owned(),
         problem: error.to_string(),
     };
     let file = File::open(path).map_err(on_file("open", path))?;
     let reader = SerializedFileReader::new(file).map_err(fault)?;
     let schema = reader.metadata().file_metadata().schema();
-    let wanted = projection(schema, options);
-    for (index, record) in reader.get_row_iter(Some(wanted)).map_err(fault)?.enumerate() {
-        let row = structure(&record.map_err(fault)?).map_err(|problem| Error::Row {
-            place: Place { path: path.to_owned(), row: index + 1 },
+    let wanted = match columns {
+        Columns::All => None,
+        Columns::Named(names) => Some(projection(schema, names)),
+    };
+    for (index, record) in reader.get_row_iter(wanted).map_err(fault)?.enumerate() {
+        let place = Place { path: path.to_owned(), row: index + 1 };
+        let row = structure(&record.map_err(fault)?).map_err(|problem| RowsError::Row {
+            place: place.clone(),
             field: problem.0,
             problem: problem.1.to_owned(),
         })?;
-        if take(index + 1, row)? == Next::Stop {
+        if take(place, row)? == Next::Stop {
             break;
         }
     }
     Ok(())
 }
 
-/// The schema with the columns that the options name.
-fn projection(schema: &Type, options: &DataOptions) -> Type {
-    let names: Vec<&str> = [
-        Some(&options.messages_field),
-        Some(&options.tools_field),
-        options.prompt_field.as_ref(),
-        options.completion_field.as_ref(),
-    ]
-    .into_iter()
-    .flatten()
-    .map(String::as_str)
-    .collect();
+/// The schema with the named columns.
+fn projection(schema: &Type, names: &[&str]) -> Type {
     let fields = schema.get_fields().iter().filter(|field| names.contains(&field.name()));
     let fields: Vec<Arc<Type>> = fields.cloned().collect();
     Type::group_type_builder(schema.name())
@@ -117,7 +109,7 @@ fn value(field: &Field) -> Result<Value, (String, &'static str)> {
         | Field::TimeMicros(_)
         | Field::TimestampMillis(_)
         | Field::TimestampMicros(_) => {
-            return unsupported("is a decimal or a time, which a message can't hold");
+            return unsupported("is a decimal or a time, which JSON can't hold");
         }
     })
 }

@@ -4,13 +4,12 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 
-use super::{Next, Row};
-use crate::error::{Error, Place, on_file};
+use super::{Next, Place, Row, RowsError, on_file};
 
-pub(super) fn each_row(
+pub(super) fn each<E: From<RowsError>>(
     path: &Path,
-    take: &mut dyn FnMut(usize, Row) -> Result<Next, Error>,
-) -> Result<(), Error> {
+    take: &mut dyn FnMut(Place, Row) -> Result<Next, E>,
+) -> Result<(), E> {
     let file = File::open(path).map_err(on_file("open", path))?;
     for (index, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(on_file("read", path))?;
@@ -19,12 +18,13 @@ pub(super) fn each_row(
         if line.trim().is_empty() {
             continue;
         }
-        let row = serde_json::from_str(line).map_err(|error| Error::Row {
-            place: Place { path: path.to_owned(), row: index + 1 },
+        let place = Place { path: path.to_owned(), row: index + 1 };
+        let row = serde_json::from_str(line).map_err(|error| RowsError::Row {
+            place: place.clone(),
             field: format!("column {}", error.column()),
             problem: format!("is not a JSON object: {error}"),
         })?;
-        if take(index + 1, row)? == Next::Stop {
+        if take(place, row)? == Next::Stop {
             break;
         }
     }

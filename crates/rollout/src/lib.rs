@@ -1,0 +1,36 @@
+//! Tasks in, finished episodes out.
+//!
+//! ```text
+//! data ─> Task ─> Rollouts::roll_out ─> RolledOut { episodes, lost } for each task
+//!                   │ scheduler: who runs now, by free tokens of the cache
+//!                   └ episode: generate, parse, call, append, stop
+//!                       ├ Generator: tokens in, tokens out   (the local engine, or a server)
+//!                       ├ Tool: a call to what it came to     (Python in the sandbox)
+//!                       └ Verifier: is the final answer right?
+//! ```
+//!
+//! Two rules run through it. What the policy or its program does is a value in the episode; what we
+//! fail at is tried again, and then the rollout is lost with its cause, never scored. And nothing
+//! depends on what finished first: every draw has its own key, so the same tasks give the same
+//! episodes whatever ran beside them.
+
+pub mod data;
+mod generator;
+mod local;
+pub mod practice;
+mod rollouts;
+pub mod rows;
+mod settings;
+mod task;
+mod tool;
+mod verifier;
+
+pub use generator::{
+    Ask, BoxStream, Capacity, Delivery, End, Generator, GeneratorError, Piece, Token,
+};
+pub use local::LocalGenerator;
+pub use rollouts::{At, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage};
+pub use settings::{RolloutOptions, ToolMode};
+pub use task::Task;
+pub use tool::{Answered, PythonTool, Tool, ToolError, ToolInstance, answer_text};
+pub use verifier::{MathVerifier, Verifier, VerifierError};

@@ -1,0 +1,270 @@
+//! Python in the sandbox as a tool: each call a program of its own, or all in one interpreter.
+//!
+//! Invariants: a session's calls run in their order, and what one leaves is there for the next; a
+//! session whose interpreter the program itself ended is said to be new. The arguments are checked
+//! before anything runs, and what doesn't fit is the policy's fault, told and counted as such.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::{BoxFuture, FutureExt as _};
+use rocstar_record::draw::Key;
+use rocstar_record::episode::ToolOutcome;
+use rocstar_record::message::{Arguments, ToolCall, ToolSpec};
+use rocstar_sandbox::jail::{Limits, Outcome, Report, Request};
+use rocstar_sandbox::{ClientId, Error, Sandbox, Schedule, SessionId, SessionOptions};
+use serde_json::{Value, json};
+
+use super::{Answered, Tool, ToolError, ToolInstance, answer_text};
+use crate::settings::{RolloutOptions, ToolMode};
+
+/// The tool's name: rStar2-Agent's.
+const NAME: &str = "python_code_with_standard_io";
+
+/// Python, run in a sandbox.
+#[derive(Debug, Clone)]
+pub struct PythonTool {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    sandbox: Arc<dyn Sandbox>,
+    client: ClientId,
+    limits: Limits,
+    wall_ms: u64,
+    is_session: bool,
+}
+
+impl PythonTool {
+    /// The tool as the settings want it; `None` where they want none.
+    pub fn new(sandbox: Arc<dyn Sandbox>, options: &RolloutOptions) -> Option<Self> {
+        let is_session = match options.tool {
+            ToolMode::None => return None,
+            ToolMode::Stateless => false,
+            ToolMode::Session => true,
+        };
+        let limits = Limits {
+            wall_ms: Some(options.tool_wall_ms),
+            cpu_ms: Some(options.tool_wall_ms),
+            memory_bytes: Some(options.tool_memory_bytes),
+            ..Limits::default()
+        };
+        let client = ClientId::new("rollout");
+        let wall_ms = options.tool_wall_ms;
+        Some(Self { shared: Arc::new(Shared { sandbox, client, limits, wall_ms, is_session }) })
+    }
+}
+
+impl Tool for PythonTool {
+    fn spec(&self) -> ToolSpec {
+        let memory = if self.shared.is_session { " Variables stay from call to call." } else { "" };
+        let description = format!(
+            "Runs a Python program and returns what it prints and the value of its last \
+             expression.{memory}"
+        );
+        ToolSpec {
+            name: NAME.to_owned(),
+            description: Some(description),
+            parameters: Some(json!({
+                "type": "object",
+                "properties": {
+                    "code": {"type": "string", "description": "The program."},
+                    "input": {"type": "string", "description": "Its standard input."},
+                },
+                "required": ["code"],
+            })),
+        }
+    }
+
+    fn open(&self, _episode: Key) -> Box<dyn ToolInstance> {
+        let shared = Arc::clone(&self.shared);
+        Box::new(Python { shared, session: tokio::sync::Mutex::new(Held::default()) })
+    }
+}
+
+/// The session of an episode.
+#[derive(Default)]
+struct Held {
+    id: Option<SessionId>,
+    /// Calls that the present session has run.
+    calls: AtomicU64,
+}
+
+/// The tool in use by one episode.
+struct Python {
+    shared: Arc<Shared>,
+    session: tokio::sync::Mutex<Held>,
+}
+
+impl fmt::Debug for Python {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Python").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl ToolInstance for Python {
+    fn call<'tool>(&'tool self, call: &ToolCall) -> BoxFuture<'tool, Result<Answered, ToolError>> {
+        let shared = &self.shared;
+        let (program, stdin) = match arguments(call) {
+            Ok(arguments) => arguments,
+            Err(message) => {
+                return std::future::ready(Ok(Answered::refused(message))).boxed();
+            }
+        };
+        let request = Request {
+            program: program.clone(),
+            stdin: stdin.map(String::into_bytes),
+            last_expression: true,
+            limits: shared.limits,
+            ..Request::default()
+        };
+        let run = async move {
+            let report = if shared.is_session {
+                self.in_session(request).await?
+            } else {
+                let schedule = Schedule::default();
+                shared.sandbox.execute(&shared.client, request, schedule).await
+            };
+            answered(program, report, shared.wall_ms)
+        };
+        run.boxed()
+    }
+
+    fn is_sequential(&self) -> bool {
+        self.shared.is_session
+    }
+}
+
+impl Python {
+    /// One call in the episode's session, which is opened by the first.
+    async fn in_session(&self, request: Request) -> Result<Result<Report, Error>, ToolError> {
+        let Shared { sandbox, client, limits, .. } = &*self.shared;
+        let mut held = self.session.lock().await;
+        let id = match held.id.clone() {
+            Some(id) => id,
+            None => {
+                let limits = Limits { wall_ms: None, cpu_ms: None, ..*limits };
+                let options = SessionOptions { limits, ..SessionOptions::default() };
+                let opened = sandbox.open_session(client, options).await;
+                let id = opened.map_err(|error| failed(&error, false))?;
+                held.calls.store(0, Ordering::Relaxed);
+                held.id.insert(id).clone()
+            }
+        };
+        let report = sandbox.execute_in_session(client, &id, request).await;
+        match &report {
+            // Refused before it ran: the session is as it was.
+            Err(Error::Invalid(_) | Error::Full { .. }) => {}
+            Ok(report) if !ends_interpreter(&report.outcome) => {
+                held.calls.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(_) => held.id = None,
+            Err(error) => return Err(failed(error, held.calls.load(Ordering::Relaxed) > 0)),
+        }
+        Ok(report)
+    }
+}
+
+/// The program itself ended the session's interpreter; the next call gets a new one.
+const fn ends_interpreter(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Signal { .. } | Outcome::Denied { .. })
+}
+
+impl Drop for Python {
+    fn drop(&mut self) {
+        let Some(id) = self.session.get_mut().id.take() else { return };
+        // Without a runtime everything ends with the sandbox.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let shared = Arc::clone(&self.shared);
+            runtime.spawn(async move {
+                // A session that is gone already is what is wanted.
+                let _ = shared.sandbox.close_session(&shared.client, &id).await;
+            });
+        }
+    }
+}
+
+/// Program and standard input of a call.
+fn arguments(call: &ToolCall) -> Result<(String, Option<String>), String> {
+    let Arguments::Object(arguments) = &call.arguments else {
+        return Err("Tool call refused: `arguments` must be an object.".to_owned());
+    };
+    let text = |name: &str| match arguments.get(name) {
+        Some(Value::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(format!("Tool call refused: `{name}` must be a string.")),
+        None => Ok(None),
+    };
+    if let Some(unknown) = arguments.keys().find(|name| !["code", "input"].contains(&name.as_str()))
+    {
+        return Err(format!(
+            "Tool call refused: there is no argument `{unknown}`; there are `code` and `input`."
+        ));
+    }
+    let program = text("code")?;
+    let program = program.ok_or("Tool call refused: the argument `code` is missing.")?;
+    Ok((program, text("input")?))
+}
+
+fn answered(
+    program: String,
+    report: Result<Report, Error>,
+    wall_ms: u64,
+) -> Result<Answered, ToolError> {
+    let report = match report {
+        Ok(report) => report,
+        // A program that can't be handed over, such as one with a NUL, is the policy's.
+        Err(Error::Invalid(invalid)) => {
+            return Ok(Answered::refused(format!("Tool call refused: {invalid}")));
+        }
+        Err(error) => return Err(failed(&error, false)),
+    };
+    let text = answer_text(&program, &report, wall_ms);
+    let outcome = match report.outcome {
+        Outcome::Ok | Outcome::Exit { code: 0 } => ToolOutcome::Ok,
+        Outcome::Exception { name, .. } => ToolOutcome::Exception { name },
+        Outcome::Exit { code } => ToolOutcome::Exit { code },
+        Outcome::Timeout | Outcome::CpuLimit => ToolOutcome::Timeout,
+        Outcome::Signal { name, .. } => limit(format!("signal {name}")),
+        Outcome::Denied { what } => limit(format!("denied {what}")),
+        Outcome::MemoryLimit => limit("memory".to_owned()),
+        Outcome::OutputLimit { .. } => limit("output".to_owned()),
+        Outcome::ProcessLimit => limit("processes".to_owned()),
+        Outcome::FileLimit => limit("file size".to_owned()),
+        Outcome::TmpLimit => limit("folder size".to_owned()),
+        Outcome::Cancelled => {
+            return Err(ToolError::Failed { cause: "the call was cancelled".to_owned() });
+        }
+        Outcome::Infrastructure { cause } => return Err(ToolError::Failed { cause }),
+    };
+    Ok(Answered {
+        program,
+        outcome,
+        text,
+        wall_us: report.wall_us,
+        cpu_us: report.cpu_us,
+        memory_bytes: Some(report.peak_memory_bytes),
+        isolation: report.isolation,
+    })
+}
+
+const fn limit(what: String) -> ToolOutcome {
+    ToolOutcome::Limit { what }
+}
+
+/// How long a call waits where the sandbox does not say.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+
+fn failed(error: &Error, loses_state: bool) -> ToolError {
+    let cause = error.to_string();
+    match error {
+        Error::Full { retry_after_s, .. } => {
+            ToolError::Busy { retry_after: Duration::from_secs(*retry_after_s), cause }
+        }
+        Error::SessionsFull { .. } => ToolError::Busy { retry_after: RETRY_AFTER, cause },
+        _ if loses_state => ToolError::StateLost { cause },
+        _ => ToolError::Failed { cause },
+    }
+}
