@@ -19,7 +19,6 @@ use sha2::{Digest as _, Sha256};
 use crate::error::{Error, on_file};
 use crate::examples::hexadecimal;
 use crate::recipe::CheckpointOptions;
-use crate::run_directory::sync_folder;
 
 const FORMAT: u32 = 1;
 const PARTIAL: &str = ".partial";
@@ -342,6 +341,11 @@ fn sync_all(folder: &Path) -> Result<(), Error> {
     }
     sync_folder(&folder.join("state"))?;
     sync_folder(folder)
+}
+
+/// Sees to it that the names in a folder are on the disk.
+fn sync_folder(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|folder| folder.sync_all()).map_err(on_file("write", path))
 }
 
 #[cfg(test)]

@@ -25,7 +25,6 @@ mod plan;
 mod prepare;
 pub mod recipe;
 mod run;
-mod run_directory;
 mod sft;
 
 pub use error::{Error, Place};

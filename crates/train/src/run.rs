@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rocstar_nn::step::Model;
+use rocstar_record::run::RunDirectory;
 use serde_json::{Value, json};
 
 use crate::checkpoint::{self, Checkpoint, State};
@@ -16,8 +17,7 @@ use crate::error::{Error, on_file};
 use crate::learner::{self, Learner};
 use crate::observer::{EvaluationMetrics, Event, MetricsLine, Observer, Outcome, StepMetrics};
 use crate::prepare::{Outline, Prepared};
-use crate::recipe::{CheckpointOptions, Recipe};
-use crate::run_directory::RunDirectory;
+use crate::recipe::{CheckpointOptions, Recipe, RecipeError};
 use crate::sft;
 
 /// Where a run begins or goes on.
@@ -34,7 +34,8 @@ impl Start {
     /// # Errors
     /// There is a run of this name, or its directory can't be written.
     pub fn new(recipe: &Recipe) -> Result<Self, Error> {
-        Ok(Self { directory: RunDirectory::create(recipe)?, checkpoint: None, is_new: true })
+        let directory = RunDirectory::create(&directory_of(recipe), &recipe.to_toml()?)?;
+        Ok(Self { directory, checkpoint: None, is_new: true })
     }
 
     /// A run that goes on from its checkpoint of `step`, or its last one; from its beginning where
@@ -44,8 +45,8 @@ impl Start {
     /// There is no such run or checkpoint, another process works on the run, its recipe is another
     /// one, or the checkpoint is damaged.
     pub fn resume(recipe: &mut Recipe, step: Option<u64>) -> Result<Self, Error> {
-        let directory = RunDirectory::open(&recipe.run.folder.join(&recipe.run.name))?;
-        let saved = directory.recipe()?;
+        let directory = RunDirectory::open(&directory_of(recipe))?;
+        let saved = Recipe::from_toml(&directory.config()?).map_err(RecipeError::from)?;
         if recipe.threads == 0 {
             recipe.threads = saved.threads;
         }
@@ -143,7 +144,7 @@ fn run_stages(
     if let (Some(model), Some(checkpoint)) = (&model, &checkpoint) {
         check_base(model, checkpoint)?;
     }
-    directory.cut_metrics(state.metrics_bytes)?;
+    directory.cut_back(step, state.metrics_bytes)?;
     let folder = directory.checkpoints();
     checkpoint::remove_partial(&folder)?;
     checkpoint::remove_after(&folder, step, &prepared.recipe.checkpoint)?;
