@@ -60,7 +60,9 @@ fn more_than_may_wait_are_refused_and_told() {
     assert_eq!(engine.stats().refused, 1);
     for generation in accepted {
         generation.cancel();
-        assert_eq!(generation.collect_blocking().finished.reason, FinishReason::Cancelled);
+        // On a busy machine it may have come to its own end before.
+        let reason = generation.collect_blocking().finished.reason;
+        assert!(matches!(reason, FinishReason::Cancelled | FinishReason::Length), "{reason:?}");
     }
     // There is room as soon as callers know of it.
     assert_length(&complete(&engine, request(prompt(1, 10), 2, 9)), 2);
