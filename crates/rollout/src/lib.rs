@@ -14,14 +14,21 @@
 //! depends on what finished first: every draw has its own key, so the same tasks give the same
 //! episodes whatever ran beside them.
 
+mod books;
 pub mod data;
+mod episode;
 mod generator;
 mod local;
+mod meter;
 pub mod practice;
 mod rollouts;
 pub mod rows;
+mod sample;
+mod scheduler;
 mod settings;
 mod task;
+#[cfg(test)]
+mod test_support;
 mod tool;
 mod verifier;
 

@@ -4,18 +4,26 @@
 //! [`RolledOut::lost`], and what an episode holds, times apart, depends on policy, task, settings and
 //! [`At`] alone.
 
+mod crowd;
+mod results;
+
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rocstar_chat::{Family, Tokenizer, Transcript};
 use rocstar_record::episode::{Episode, Lost, TaskId};
-use rocstar_record::message::ToolSpec;
 
+use crate::books::Books;
+use crate::episode::Rules;
 use crate::generator::{Generator, GeneratorError};
-use crate::settings::RolloutOptions;
+use crate::sample::{Counts, Surroundings};
+use crate::scheduler::Scheduler;
+use crate::settings::{RolloutOptions, ToolMode};
 use crate::task::Task;
 use crate::tool::Tool;
 use crate::verifier::Verifier;
+use crowd::Crowd;
+use results::Results;
 
 /// How messages become tokens and back.
 #[derive(Debug, Clone)]
@@ -155,11 +163,10 @@ pub enum RolloutError {
 /// Makes episodes.
 #[derive(Debug)]
 pub struct Rollouts {
-    policy: Policy,
+    rules: Arc<Rules>,
     generator: Arc<dyn Generator>,
     tool: Option<Arc<dyn Tool>>,
     verifier: Arc<dyn Verifier>,
-    options: RolloutOptions,
 }
 
 impl Rollouts {
@@ -178,7 +185,29 @@ impl Rollouts {
         if !problems.is_empty() {
             return Err(RolloutError::Options(problems));
         }
-        Ok(Self { policy, generator, tool, verifier, options })
+        let spec = match (&tool, options.tool) {
+            (None, ToolMode::None) => None,
+            (Some(tool), ToolMode::Stateless | ToolMode::Session) => {
+                let format = policy.family.call_format();
+                let family = policy.family.name();
+                Some((tool.spec(), format.ok_or(RolloutError::NoTools { family })?))
+            }
+            (Some(_), ToolMode::None) => {
+                return Err(RolloutError::ToolMismatch { wanted: "none", given: "a tool was given" });
+            }
+            (None, _) => {
+                let (wanted, given) = ("a tool", "none was given");
+                return Err(RolloutError::ToolMismatch { wanted, given });
+            }
+        };
+        let longest_tokens = generator.capacity().longest_tokens;
+        let rules = Arc::new(Rules { policy, options, tool: spec, longest_tokens });
+        Ok(Self { rules, generator, tool, verifier })
+    }
+
+    /// What the settings are.
+    pub fn options(&self) -> &RolloutOptions {
+        &self.rules.options
     }
 
     /// Tokens of a task's prompt, the opening of the first turn included.
@@ -186,15 +215,25 @@ impl Rollouts {
     /// # Errors
     /// A task whose messages the family can't write.
     pub fn prompt_tokens(&self, task: &Task) -> Result<usize, RolloutError> {
-        let Policy { tokenizer, family } = &self.policy;
-        let specs: Vec<ToolSpec> = self.tool.iter().map(|tool| tool.spec()).collect();
-        let opened = Transcript::new(tokenizer, family, &task.messages, &specs)
-            .and_then(|mut transcript| transcript.open_assistant().map(|()| transcript));
-        let transcript = opened.map_err(|source| RolloutError::Render {
+        Ok(self.prompt(task)?.tokens().len())
+    }
+
+    fn prompt(&self, task: &Task) -> Result<Transcript, RolloutError> {
+        self.rules.prompt(&task.messages).map_err(|source| RolloutError::Render {
             task: task.id.clone(),
             source: Box::new(source),
-        })?;
-        Ok(transcript.tokens().len())
+        })
+    }
+
+    /// The prompt of a task, if a response has room behind it.
+    fn fitting_prompt(&self, task: &Task) -> Result<Arc<Transcript>, RolloutError> {
+        let prompt = self.prompt(task)?;
+        let (prompt_tokens, longest_tokens) = (prompt.tokens().len(), self.rules.longest_tokens);
+        if prompt_tokens >= longest_tokens {
+            let task = task.id.clone();
+            return Err(RolloutError::PromptTooLong { task, prompt_tokens, longest_tokens });
+        }
+        Ok(Arc::new(prompt))
     }
 
     /// Rolls out `options.samples` samples of each task. `progress` hears of each that ended.
@@ -208,9 +247,31 @@ impl Rollouts {
         tasks: &[Arc<Task>],
         progress: &(dyn Fn(Progress) + Sync),
     ) -> Result<RolledOutAll, RolloutError> {
-        let _ = (at, tasks, progress, &self.generator, &self.verifier, &self.options);
-        std::future::ready(()).await;
-        let cause = "rolling out is not there yet".to_owned();
-        Err(GeneratorError::Refused { cause }.into())
+        let prompts: Result<Vec<_>, _> =
+            tasks.iter().map(|task| self.fitting_prompt(task)).collect();
+        let prompts = prompts?;
+        let surroundings = self.surroundings();
+        let mut crowd = Crowd::new(&surroundings, at, tasks, &prompts);
+        let mut results = Results::new(tasks, self.rules.options.samples);
+        while let Some(ended) = crowd.next().await {
+            results.take(ended?);
+            progress(results.progress);
+        }
+        drop(crowd);
+        Ok(results.finish(&surroundings))
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let options = &self.rules.options;
+        let capacity = self.generator.capacity();
+        let scheduler = Scheduler::new(&capacity, options.response_tokens, options.most_running);
+        Surroundings {
+            rules: Arc::clone(&self.rules),
+            generator: Arc::clone(&self.generator),
+            tool: self.tool.clone(),
+            verifier: Arc::clone(&self.verifier),
+            books: Books::new(scheduler, Instant::now()),
+            counts: Counts::default(),
+        }
     }
 }

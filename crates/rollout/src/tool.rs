@@ -41,6 +41,8 @@ pub trait ToolInstance: Send + Sync + fmt::Debug {
 pub struct Answered {
     /// The program that ran; empty where the arguments didn't fit.
     pub program: String,
+    /// What the program was given on standard input.
+    pub input: String,
     /// How it ended.
     pub outcome: ToolOutcome,
     /// What the policy is told, before any cut.
@@ -60,6 +62,7 @@ impl Answered {
     pub fn refused(message: String) -> Self {
         Self {
             program: String::new(),
+            input: String::new(),
             text: message.clone(),
             outcome: ToolOutcome::Refused { message },
             wall_us: 0,

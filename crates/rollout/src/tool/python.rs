@@ -56,11 +56,10 @@ impl PythonTool {
         let wall_ms = options.tool_wall_ms;
         Some(Self { shared: Arc::new(Shared { sandbox, client, limits, wall_ms, is_session }) })
     }
-}
 
-impl Tool for PythonTool {
-    fn spec(&self) -> ToolSpec {
-        let memory = if self.shared.is_session { " Variables stay from call to call." } else { "" };
+    /// What a policy is told of such a tool: known without one, for demonstrations of its use.
+    pub(crate) fn description(is_session: bool) -> ToolSpec {
+        let memory = if is_session { " Variables stay from call to call." } else { "" };
         let description = format!(
             "Runs a Python program and returns what it prints and the value of its last \
              expression.{memory}"
@@ -77,6 +76,12 @@ impl Tool for PythonTool {
                 "required": ["code"],
             })),
         }
+    }
+}
+
+impl Tool for PythonTool {
+    fn spec(&self) -> ToolSpec {
+        Self::description(self.shared.is_session)
     }
 
     fn open(&self, _episode: Key) -> Box<dyn ToolInstance> {
@@ -108,7 +113,7 @@ impl fmt::Debug for Python {
 impl ToolInstance for Python {
     fn call<'tool>(&'tool self, call: &ToolCall) -> BoxFuture<'tool, Result<Answered, ToolError>> {
         let shared = &self.shared;
-        let (program, stdin) = match arguments(call) {
+        let (program, input) = match arguments(call) {
             Ok(arguments) => arguments,
             Err(message) => {
                 return std::future::ready(Ok(Answered::refused(message))).boxed();
@@ -116,7 +121,7 @@ impl ToolInstance for Python {
         };
         let request = Request {
             program: program.clone(),
-            stdin: stdin.map(String::into_bytes),
+            stdin: (!input.is_empty()).then(|| input.clone().into_bytes()),
             last_expression: true,
             limits: shared.limits,
             ..Request::default()
@@ -128,7 +133,7 @@ impl ToolInstance for Python {
                 let schedule = Schedule::default();
                 shared.sandbox.execute(&shared.client, request, schedule).await
             };
-            answered(program, report, shared.wall_ms)
+            answered(program, input, report, shared.wall_ms)
         };
         run.boxed()
     }
@@ -188,7 +193,7 @@ impl Drop for Python {
 }
 
 /// Program and standard input of a call.
-fn arguments(call: &ToolCall) -> Result<(String, Option<String>), String> {
+fn arguments(call: &ToolCall) -> Result<(String, String), String> {
     let Arguments::Object(arguments) = &call.arguments else {
         return Err("Tool call refused: `arguments` must be an object.".to_owned());
     };
@@ -205,11 +210,12 @@ fn arguments(call: &ToolCall) -> Result<(String, Option<String>), String> {
     }
     let program = text("code")?;
     let program = program.ok_or("Tool call refused: the argument `code` is missing.")?;
-    Ok((program, text("input")?))
+    Ok((program, text("input")?.unwrap_or_default()))
 }
 
 fn answered(
     program: String,
+    input: String,
     report: Result<Report, Error>,
     wall_ms: u64,
 ) -> Result<Answered, ToolError> {
@@ -241,6 +247,7 @@ fn answered(
     };
     Ok(Answered {
         program,
+        input,
         outcome,
         text,
         wall_us: report.wall_us,
