@@ -8,4 +8,6 @@ pub mod draw;
 pub mod episode;
 pub mod log;
 pub mod message;
+pub mod metric;
 pub mod run;
+pub mod sink;

@@ -6,12 +6,16 @@
 //! whole frames behind it, is an error: nothing of what was committed is ever cut off for it. Frames
 //! one after another are an ordinary `.zst` file, so `zstdcat` reads it too.
 
+mod records;
+
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+pub use records::Records;
 
 /// Compression level: fast, and within a few per cent of the default's size on token lists.
 const LEVEL: i32 = 1;
@@ -21,8 +25,8 @@ const MAX_FRAME_BYTES: usize = 1 << 30;
 const FRAME_BYTES: usize = 64 << 20;
 /// A log that is written at once has frames that are small enough for a reader to hold some.
 const WRITTEN_FRAME_BYTES: usize = 8 << 20;
-/// Longest line: with what stands before it in a frame, it must still be read.
-const MAX_LINE_BYTES: usize = MAX_FRAME_BYTES - FRAME_BYTES;
+/// Longest line. A group of 32 rollouts of 32,768 tokens each is about 50 MB.
+const MAX_LINE_BYTES: usize = 256 << 20;
 /// How every frame begins.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 

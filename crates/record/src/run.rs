@@ -25,15 +25,25 @@
 
 mod error;
 mod files;
+mod lines;
+mod reader;
 mod writer;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 pub use error::Error;
+pub use lines::{JsonLines, Notice, Problem};
+pub use reader::{Ending, Groups, Reader, State};
 pub use writer::RunDirectory;
 
 /// Version of the layout. A reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// Largest recipe and description of the environment that are read.
+const MAX_SMALL_FILE_BYTES: u64 = 16 << 20;
 
 const CONFIG: &str = "config.toml";
 const ENVIRONMENT: &str = "env.json";
@@ -77,6 +87,30 @@ fn is_plain(name: &str) -> bool {
 /// Where the episodes of `step` are in the run at `path`.
 fn episodes_path(path: &Path, step: u64) -> PathBuf {
     path.join(EPISODES).join(step_name(step) + EPISODES_END)
+}
+
+/// What `env.json` says; `None` where it is not there.
+fn read_environment(path: &Path) -> Result<Option<Value>, Error> {
+    let path = path.join(ENVIRONMENT);
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = files::read_ordinary(&path, MAX_SMALL_FILE_BYTES)?;
+    let environment = serde_json::from_slice(&text).map_err(io::Error::from);
+    environment.map(Some).map_err(error::on_file("read", &path))
+}
+
+/// Whether the layout is one that is known here. A run whose `env.json` is not there, or says nothing
+/// of it, is of the first.
+fn check_schema(path: &Path) -> Result<(), Error> {
+    let environment = read_environment(path)?.unwrap_or_default();
+    match environment.get("schema").and_then(Value::as_u64) {
+        Some(found) if found > u64::from(SCHEMA_VERSION) => {
+            let path = path.join(ENVIRONMENT);
+            Err(Error::NewerSchema { path, found, known: SCHEMA_VERSION })
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

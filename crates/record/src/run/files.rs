@@ -4,13 +4,15 @@
 //! all; a log's line is written by one call, and what a failed call left of it is cut off.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::error::{Error, on_file};
 
+/// Longest line of metrics or events.
+pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 /// How names of files end that are being written.
 pub(super) const PARTIAL: &str = ".partial";
 
@@ -65,6 +67,29 @@ pub(super) fn names(folder: &Path) -> Result<Vec<String>, Error> {
     Ok(all)
 }
 
+/// Opens an ordinary file to read. Nothing else, links included: a run's directory may come from
+/// anywhere, and a pipe in it would never end.
+pub(super) fn open_ordinary(path: &Path) -> Result<File, Error> {
+    let metadata = fs::symlink_metadata(path).map_err(on_file("read", path))?;
+    if !metadata.is_file() {
+        let problem = io::Error::other("it is no ordinary file");
+        return Err(on_file("read", path)(problem));
+    }
+    File::open(path).map_err(on_file("read", path))
+}
+
+/// The content of an ordinary file of at most `limit_bytes`.
+pub(super) fn read_ordinary(path: &Path, limit_bytes: u64) -> Result<Vec<u8>, Error> {
+    let mut content = Vec::new();
+    let mut limited = open_ordinary(path)?.take(limit_bytes + 1);
+    limited.read_to_end(&mut content).map_err(on_file("read", path))?;
+    if content.len() as u64 > limit_bytes {
+        let problem = format!("it has more than {limit_bytes} bytes");
+        return Err(on_file("read", path)(io::Error::other(problem)));
+    }
+    Ok(content)
+}
+
 /// A log of lines of JSON that grows by whole lines.
 #[derive(Debug)]
 pub(super) struct Lines {
@@ -96,6 +121,11 @@ impl Lines {
     pub(super) fn push(&mut self, line: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_vec(line).map_err(io::Error::other);
         let mut text = text.map_err(on_file("write", &self.path))?;
+        if text.len() > MAX_LINE_BYTES {
+            let length = text.len();
+            let problem = format!("a line of {length} bytes; at most {MAX_LINE_BYTES} are read");
+            return Err(on_file("write", &self.path)(io::Error::other(problem)));
+        }
         text.push(b'\n');
         if let Err(error) = self.file.write_all(&text) {
             // A full disk may have taken a part. Should this fail too, the next opening mends it.

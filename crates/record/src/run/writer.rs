@@ -4,7 +4,7 @@
 //! that are written at once, and metrics up to the last [`RunDirectory::sync_metrics`].
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -15,7 +15,8 @@ use super::error::{Error, on_file};
 use super::files::{Lines, PARTIAL, names, remove_if_there, sync_folder, write_whole};
 use super::{
     CHECKPOINTS, CONFIG, ENVIRONMENT, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS,
-    LOCK, METRICS, SCHEMA_VERSION, TENSORBOARD, episodes_path, is_plain, step_name, step_of, steps,
+    LOCK, METRICS, SCHEMA_VERSION, TENSORBOARD, check_schema, episodes_path, is_plain, step_name,
+    step_of, steps,
 };
 use crate::episode::Group;
 use crate::log;
@@ -235,24 +236,6 @@ fn write_environment(path: &Path, environment: &Value) -> Result<(), Error> {
     write_whole(&path.join(ENVIRONMENT), |file| file.write_all(text.as_bytes()))
 }
 
-/// Whether the layout is one that is known here. Runs whose `env.json` is not there, or says nothing
-/// of it, are of the first.
-fn check_schema(path: &Path) -> Result<(), Error> {
-    let path = path.join(ENVIRONMENT);
-    let text = match fs::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        text => text.map_err(on_file("read", &path))?,
-    };
-    let environment = serde_json::from_slice::<Value>(&text).map_err(io::Error::from);
-    let environment = environment.map_err(on_file("read", &path))?;
-    match environment.get("schema").and_then(Value::as_u64) {
-        Some(found) if found > u64::from(SCHEMA_VERSION) => {
-            Err(Error::NewerSchema { path, found, known: SCHEMA_VERSION })
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Takes the run's lock. Who only looks at the run may hold it for an instant, so that one refusal
 /// means nothing yet.
 fn lock(path: &Path) -> Result<File, Error> {
@@ -280,7 +263,7 @@ fn lock(path: &Path) -> Result<File, Error> {
 }
 
 /// The process that holds the lock; it only helps messages.
-fn lock_owner(file: &mut File) -> Option<u32> {
+pub(super) fn lock_owner(file: &mut File) -> Option<u32> {
     let mut owner = String::new();
     file.take(20).read_to_string(&mut owner).ok()?;
     owner.trim().parse().ok()

@@ -1,0 +1,252 @@
+//! Reading a run, whoever wrote it and however it ended: what is whole is read, the rest is told.
+//!
+//! Invariant: nothing is written, the process that works on the run is not disturbed, memory is
+//! bounded whatever the files hold, and no path is ever made from what a file says.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::error::{Error, on_file};
+use super::files::{names, open_ordinary, read_ordinary};
+use super::lines::JsonLines;
+use super::writer::lock_owner;
+use super::{
+    CHECKPOINTS, CONFIG, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS, LOCK,
+    MAX_SMALL_FILE_BYTES, METRICS, check_schema, episodes_path, is_plain, read_environment,
+    step_name, steps,
+};
+use crate::episode::{Group, SCHEMA_VERSION};
+use crate::log::Records;
+
+/// Largest evaluation that is read.
+const MAX_EVALUATION_BYTES: u64 = 256 << 20;
+
+/// A run that is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reader {
+    path: PathBuf,
+}
+
+/// Whether somebody works on a run, and how it ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Nothing has happened yet.
+    Empty,
+    /// A process works on it.
+    Running {
+        /// Which, where it could be told.
+        process: Option<u32>,
+    },
+    /// The last process that worked on it came to an end of its own.
+    Ended(Ending),
+    /// The last process that worked on it was killed, or the machine went down.
+    Died,
+}
+
+/// How a process left a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Every stage is done.
+    Finished,
+    /// It was asked to stop.
+    Stopped,
+    /// It could not go on.
+    Failed,
+}
+
+impl Reader {
+    /// The run at `path`.
+    ///
+    /// # Errors
+    /// There is no run, or a newer rocstar wrote it.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if !path.join(CONFIG).exists() {
+            return Err(Error::NoRun(path.to_owned()));
+        }
+        check_schema(path)?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// The run's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The text of the recipe that the run began with.
+    ///
+    /// # Errors
+    /// It can't be read, or is no text.
+    pub fn config(&self) -> Result<String, Error> {
+        let path = self.path.join(CONFIG);
+        let text = read_ordinary(&path, MAX_SMALL_FILE_BYTES)?;
+        String::from_utf8(text).map_err(io::Error::other).map_err(on_file("read", &path))
+    }
+
+    /// Where and with what the run was started; `None` where that was never written.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub fn environment(&self) -> Result<Option<Value>, Error> {
+        read_environment(&self.path)
+    }
+
+    /// The lines of the metrics, in order.
+    ///
+    /// # Errors
+    /// The file can't be opened. What is wrong with a line is the line's own value.
+    pub fn metrics(&self) -> Result<JsonLines, Error> {
+        JsonLines::open(&self.path.join(METRICS))
+    }
+
+    /// The lines of the events, in order.
+    ///
+    /// # Errors
+    /// The file can't be opened. What is wrong with a line is the line's own value.
+    pub fn events(&self) -> Result<JsonLines, Error> {
+        JsonLines::open(&self.path.join(EVENTS))
+    }
+
+    /// Steps whose episodes are there, the earliest first.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub fn episode_steps(&self) -> Result<Vec<u64>, Error> {
+        steps(&self.path.join(EPISODES), EPISODES_END)
+    }
+
+    /// The groups of a step, in their order.
+    ///
+    /// # Errors
+    /// There are none of this step, or the file can't be opened.
+    pub fn groups(&self, step: u64) -> Result<Groups, Error> {
+        let path = episodes_path(&self.path, step);
+        open_ordinary(&path)?;
+        let records = Records::open(&path).map_err(on_file("read", &path))?;
+        Ok(Groups { path, step, records: Some(records) })
+    }
+
+    /// Suites that were evaluated, each with its steps, the earliest first.
+    ///
+    /// # Errors
+    /// A folder can't be read.
+    pub fn evaluations(&self) -> Result<Vec<(String, Vec<u64>)>, Error> {
+        let folder = self.path.join(EVALUATIONS);
+        let suites = names(&folder)?.into_iter().filter(|name| is_plain(name));
+        let suites = suites.filter(|name| folder.join(name).is_dir());
+        suites.map(|name| Ok((name.clone(), steps(&folder.join(name), EVALUATION_END)?))).collect()
+    }
+
+    /// The evaluation of `suite` after `step`.
+    ///
+    /// # Errors
+    /// There is none, or it can't be read.
+    pub fn evaluation(&self, suite: &str, step: u64) -> Result<Value, Error> {
+        if !is_plain(suite) {
+            return Err(Error::SuiteName(suite.to_owned()));
+        }
+        let path = self.path.join(EVALUATIONS).join(suite).join(step_name(step) + EVALUATION_END);
+        let text = read_ordinary(&path, MAX_EVALUATION_BYTES)?;
+        let evaluation = serde_json::from_slice(&text).map_err(io::Error::from);
+        evaluation.map_err(on_file("read", &path))
+    }
+
+    /// Steps whose checkpoints are there, the earliest first.
+    ///
+    /// # Errors
+    /// The folder can't be read.
+    pub fn checkpoint_steps(&self) -> Result<Vec<u64>, Error> {
+        steps(&self.path.join(CHECKPOINTS), "")
+    }
+
+    /// Where the checkpoint of `step` is.
+    pub fn checkpoint(&self, step: u64) -> PathBuf {
+        self.path.join(CHECKPOINTS).join(step_name(step))
+    }
+
+    /// Whether somebody works on the run, and how it ended.
+    ///
+    /// # Errors
+    /// The lock or the events can't be read.
+    pub fn state(&self) -> Result<State, Error> {
+        if let Some(running) = self.running()? {
+            return Ok(running);
+        }
+        let mut state = State::Empty;
+        for event in self.events()?.flatten() {
+            state = match event.get("event").and_then(Value::as_str) {
+                Some("started" | "resumed") => State::Died,
+                Some("finished") => State::Ended(Ending::Finished),
+                Some("stopped") => State::Ended(Ending::Stopped),
+                Some("failed") => State::Ended(Ending::Failed),
+                _ => state,
+            };
+        }
+        Ok(state)
+    }
+
+    /// Looks whether the lock is held, by taking it together with others for an instant; a process
+    /// that begins in that instant tries again.
+    fn running(&self) -> Result<Option<State>, Error> {
+        let path = self.path.join(LOCK);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let mut file: File = open_ordinary(&path)?;
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(TryLockError::WouldBlock) => {
+                Ok(Some(State::Running { process: lock_owner(&mut file) }))
+            }
+            Err(TryLockError::Error(source)) => Err(on_file("lock", &path)(source)),
+        }
+    }
+}
+
+/// Groups of a step, one in memory at a time. The first error is the last item.
+#[derive(Debug)]
+pub struct Groups {
+    path: PathBuf,
+    step: u64,
+    records: Option<Records<Group>>,
+}
+
+/// What is read of a group that can't be read whole.
+#[derive(Deserialize)]
+struct Schema {
+    schema: u32,
+}
+
+impl Groups {
+    fn read(&mut self) -> Result<Option<Group>, Error> {
+        let Some(records) = &mut self.records else { return Ok(None) };
+        let Some(record) = records.next() else { return Ok(None) };
+        let group = record.map_err(|error| {
+            // A newer form need not look like this one.
+            match serde_json::from_slice(records.line()) {
+                Ok(Schema { schema }) if schema > SCHEMA_VERSION => Error::NewerSchema {
+                    path: self.path.clone(),
+                    found: u64::from(schema),
+                    known: SCHEMA_VERSION,
+                },
+                _ => on_file("read", &self.path)(error),
+            }
+        })?;
+        match group.check() {
+            Ok(()) => Ok(Some(group)),
+            Err(source) => Err(Error::Group { step: self.step, task: group.task.0, source }),
+        }
+    }
+}
+
+impl Iterator for Groups {
+    type Item = Result<Group, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let group = self.read().inspect_err(|_| self.records = None);
+        group.transpose()
+    }
+}

@@ -1,0 +1,105 @@
+//! TensorBoard's event files.
+//!
+//! Invariant: what is in the file is whole records, one write each. A process never adds to another's
+//! file: each has its own, whose name sorts behind those that are there, since TensorBoard reads them
+//! in that order. A run that goes on from an earlier step says so first, and TensorBoard then forgets
+//! what the former files have of later steps.
+//!
+//! A record is TFRecord's: the length, its checksum, the bytes, their checksum; the bytes are a
+//! message `tensorflow.Event` (`tensorflow/core/util/event.proto`), of which a few fields are written.
+
+mod message;
+mod record;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::Sink;
+use crate::metric;
+
+/// An event file that is written.
+#[derive(Debug)]
+pub struct TensorBoard {
+    path: PathBuf,
+    file: File,
+}
+
+impl TensorBoard {
+    /// Begins an event file in `folder`, which is made. `resumed_step` is the step that the run goes
+    /// on from, and `None` for a new run.
+    ///
+    /// # Errors
+    /// The folder or the file can't be written.
+    pub fn create(folder: &Path, unix_s: f64, resumed_step: Option<u64>) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let path = folder.join(next_name(folder, unix_s)?);
+        let file = OpenOptions::new().create_new(true).append(true).open(&path)?;
+        let mut sink = Self { path, file };
+        sink.write(&message::version(unix_s))?;
+        if let Some(step) = resumed_step {
+            sink.write(&message::session_start(unix_s, step + 1))?;
+        }
+        Ok(sink)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn write(&mut self, event: &[u8]) -> io::Result<()> {
+        self.file.write_all(&record::framed(event))
+    }
+}
+
+impl Sink for TensorBoard {
+    fn step(&mut self, step: u64, unix_s: f64, values: &[(&str, f64)]) -> io::Result<()> {
+        let tagged: Vec<(String, f32)> =
+            values.iter().map(|(name, value)| (tag(name), *value as f32)).collect();
+        self.write(&message::scalars(unix_s, step, &tagged))
+    }
+}
+
+/// What TensorBoard calls a metric; it shows those with the same first part together.
+fn tag(name: &str) -> String {
+    let topic = metric::find_with_topic(name).map_or("other", |(topic, _)| topic.name);
+    format!("{topic}/{name}")
+}
+
+/// A name that sorts behind those of the files that are there: its time is later than theirs, should
+/// the clock say otherwise.
+fn next_name(folder: &Path, unix_s: f64) -> io::Result<String> {
+    let mut second = unix_s.max(0.0) as u64;
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let rest = name.to_str().and_then(|name| name.strip_prefix("events.out.tfevents."));
+        let found = rest.and_then(|rest| rest.split('.').next()?.parse::<u64>().ok());
+        second = second.max(found.map_or(0, |found| found.saturating_add(1)));
+    }
+    Ok(format!("events.out.tfevents.{second:010}.rocstar.{}", std::process::id()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_sort_in_the_order_in_which_they_were_begun() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().join("tb");
+        let names: Vec<PathBuf> = [1000.7, 1000.9, 10.0]
+            .into_iter()
+            .map(|unix_s| TensorBoard::create(&folder, unix_s, None).unwrap().path().to_owned())
+            .collect();
+        let process = std::process::id();
+        let last = format!("events.out.tfevents.0000001002.rocstar.{process}");
+        assert!(names.is_sorted() && names[2].ends_with(last), "{names:?}");
+    }
+
+    #[test]
+    fn tags_are_grouped_by_topic() {
+        assert_eq!(tag("accuracy"), "reward/accuracy");
+        assert_eq!(tag("of_my_own"), "other/of_my_own");
+    }
+}
