@@ -1,7 +1,5 @@
 //! Event files are read back by TensorBoard itself.
 
-#![cfg(test)]
-
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::process::Command;
