@@ -120,6 +120,18 @@ impl ModelConfig {
         }
     }
 
+    /// The *mini* shape: about 1 M parameters with a vocabulary of a few hundred.
+    pub fn mini() -> Self {
+        Self {
+            hidden_size: 128,
+            layers: 4,
+            key_value_heads: 4,
+            head_size: 32,
+            feed_forward_size: 384,
+            ..Self::tiny()
+        }
+    }
+
     /// The shape of SmolLM2-135M.
     pub fn smol() -> Self {
         Self {

@@ -103,6 +103,20 @@ impl AdamW {
         self.steps
     }
 
+    /// Goes on with the moments of another optimiser of the same values, as if its steps had been
+    /// this one's.
+    ///
+    /// # Errors
+    /// The other one has another number of values; nothing changes then.
+    pub fn take_moments(&mut self, from: Self) -> Result<(), StateError> {
+        if from.mean.len() != self.mean.len() {
+            let (found, expected) = (from.mean.len() as u64, self.mean.len() as u64);
+            return Err(StateError::Length { found, expected });
+        }
+        (self.steps, self.mean, self.square) = (from.steps, from.mean, from.square);
+        Ok(())
+    }
+
     /// Takes a step against `gradient · gradient_scale` and leaves the gradient zero, ready for the
     /// next batch: the sweep has it in cache anyway.
     ///

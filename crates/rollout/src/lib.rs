@@ -32,6 +32,7 @@ mod test_support;
 mod tool;
 mod verifier;
 
+pub use data::TaskOptions;
 pub use generator::{
     Ask, BoxStream, Capacity, Delivery, End, Generator, GeneratorError, Piece, Token,
 };

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rocstar_chat::{Family, Tokenizer, Transcript};
 use rocstar_record::episode::{Episode, Lost, TaskId};
+use serde::Serialize;
 
 use crate::books::Books;
 use crate::episode::Rules;
@@ -46,7 +47,7 @@ pub struct At {
 }
 
 /// A sample that came to its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Progress {
     /// Samples that ended so far.
     pub ended: usize,

@@ -13,6 +13,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use rocstar_nn::files;
+use rocstar_nn::step::Model;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -47,8 +49,15 @@ pub struct State {
     /// Fingerprint of the weights that adapters belong to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_sha256: Option<String>,
-    /// Loss on the evaluation's data, where it was measured at this step.
+    /// Loss on the evaluation's data, where it was measured at this step; of reinforcement learning
+    /// the share of wrong answers.
     pub evaluation_loss: Option<f64>,
+    /// Tasks that the stage has taken.
+    #[serde(default)]
+    pub next_task: u64,
+    /// Indices of the stage's tasks that are left out, as they were solved before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<usize>,
 }
 
 impl State {
@@ -102,6 +111,15 @@ impl Checkpoint {
         optimizer_file(&self.path)
     }
 
+    /// The policy that the loss is kept near, where the checkpoint's stage has one.
+    ///
+    /// # Errors
+    /// It can't be read.
+    pub(crate) fn reference(&self) -> Result<Model, Error> {
+        let loaded = files::load(&reference_folder(&self.path))?;
+        Ok(Model { config: loaded.config, parameters: loaded.parameters })
+    }
+
     /// Whether every file is what was written.
     ///
     /// # Errors
@@ -127,6 +145,11 @@ impl Checkpoint {
 /// Where the optimiser's state of the checkpoint in `folder` is.
 pub fn optimizer_file(folder: &Path) -> PathBuf {
     folder.join("state/optimizer.bin")
+}
+
+/// Where the policy that the loss is kept near stands in the checkpoint in `folder`.
+pub(crate) fn reference_folder(folder: &Path) -> PathBuf {
+    folder.join("state/reference")
 }
 
 /// All checkpoints in `folder`, the earliest first.

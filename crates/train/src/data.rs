@@ -7,12 +7,13 @@
 use std::path::PathBuf;
 
 use rocstar_record::message::{Message, Role, ToolSpec};
+use rocstar_rollout::practice;
 use rocstar_rollout::rows::{self, Columns, Next, Row};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::error::{Error, Place};
-use crate::recipe::DataOptions;
+use crate::recipe::{DataOptions, PracticeOptions};
 
 /// A finished conversation to learn from.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +50,14 @@ pub fn read(
         })?;
     }
     Ok(all)
+}
+
+/// Conversations that are made up.
+pub fn practice(options: &PracticeOptions) -> Vec<Conversation> {
+    let all = practice::demonstrations(options.count, options.seed).into_iter().enumerate();
+    let place = |row| Place { path: "practice".into(), row: row + 1 };
+    all.map(|(row, one)| Conversation { messages: one.messages, tools: one.tools, place: place(row) })
+        .collect()
 }
 
 /// The fields that the options name.

@@ -138,6 +138,59 @@ pub enum Error {
         /// Its length when the checkpoint was saved.
         expected_bytes: u64,
     },
+    /// A stage's tasks were all held out.
+    #[error("stage {stage} has no tasks to learn from: {held_out} are held out for its evaluation")]
+    NoTasks {
+        /// Which stage.
+        stage: usize,
+        /// Tasks of the evaluation.
+        held_out: usize,
+    },
+    /// The policy solves every task before the stage.
+    #[error("stage {stage}: the policy solves all {tasks} tasks already, so nothing is left to learn from")]
+    AllSolved {
+        /// Which stage.
+        stage: usize,
+        /// How many tasks.
+        tasks: usize,
+    },
+    /// A prompt that leaves no room for a response.
+    #[error("task `{task}`: its prompt has {prompt_tokens} tokens, and the model's context is {context_tokens}")]
+    PromptTooLong {
+        /// Which.
+        task: String,
+        /// Tokens of its prompt.
+        prompt_tokens: usize,
+        /// The model's.
+        context_tokens: usize,
+    },
+    /// A task that JSON can't hold.
+    #[error("a task can't be written as JSON: {0}")]
+    Task(String),
+    /// Nothing runs programs.
+    #[error("the recipe's rollouts run programs, and there is no code environment for them")]
+    NoSandbox,
+    /// The runtime that waits for rollouts.
+    #[error("no async runtime: {0}")]
+    Runtime(io::Error),
+    /// The optimiser's moments of the stage before are of other weights.
+    #[error("`keep_optimizer`: {0}")]
+    Moments(Box<rocstar_nn::optimizer::StateError>),
+    /// Tasks from files.
+    #[error(transparent)]
+    Tasks(Box<rocstar_rollout::data::DataError>),
+    /// Rolling out.
+    #[error(transparent)]
+    Rollout(Box<rocstar_rollout::RolloutError>),
+    /// The local engine.
+    #[error("the engine: {0}")]
+    Engine(Box<rocstar_engine::EngineError>),
+    /// The local engine refused a request.
+    #[error("the engine refuses: {0}")]
+    Refused(Box<rocstar_engine::Refusal>),
+    /// The settings of the selection don't fit a group.
+    #[error(transparent)]
+    Selection(#[from] rocstar_grpo::SelectionError),
     /// The run's directory holds, or would hold, what can't be read.
     #[error(transparent)]
     Run(Box<rocstar_record::run::Error>),
@@ -239,4 +292,28 @@ impl From<rocstar_nn::files::Error> for Error {
 pub(crate) fn on_file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_owned();
     move |source| Error::File { action, path, source }
+}
+
+impl From<rocstar_rollout::data::DataError> for Error {
+    fn from(error: rocstar_rollout::data::DataError) -> Self {
+        Self::Tasks(Box::new(error))
+    }
+}
+
+impl From<rocstar_rollout::RolloutError> for Error {
+    fn from(error: rocstar_rollout::RolloutError) -> Self {
+        Self::Rollout(Box::new(error))
+    }
+}
+
+impl From<rocstar_engine::EngineError> for Error {
+    fn from(error: rocstar_engine::EngineError) -> Self {
+        Self::Engine(Box::new(error))
+    }
+}
+
+impl From<rocstar_engine::Refusal> for Error {
+    fn from(error: rocstar_engine::Refusal) -> Self {
+        Self::Refused(Box::new(error))
+    }
 }

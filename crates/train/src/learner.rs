@@ -3,23 +3,45 @@
 //! Invariant: saved and read again, a learner goes on to the bit. Whether all weights are trained or
 //! adapters, nobody outside can tell, except by what a checkpoint's folder holds.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::Path;
+use std::time::Instant;
 
 use rocstar_nn::files::{self, StoreAs};
 use rocstar_nn::lora::{Adapters, Lora};
 use rocstar_nn::optimizer::{AdamW, AdamWOptions, clip_scale, global_norm};
 use rocstar_nn::parameters::{LayerSlot, Parameters};
-use rocstar_nn::step::{self, CrossEntropy, Gradient, Model, Policy, Recompute, StepOptions};
-use rocstar_nn::step::{NO_TARGET, Workspace};
+use rocstar_nn::schedule::{Decay, Schedule};
+use rocstar_nn::step::{self, CrossEntropy, Gradient, LogProbs, Model, NO_TARGET, Objective};
+use rocstar_nn::step::{Policy, Recompute, StepOptions, Workspace};
 use sha2::{Digest as _, Sha256};
 
 use crate::checkpoint::{Checkpoint, optimizer_file};
 use crate::error::{Error, on_file};
 use crate::examples::hexadecimal;
 use crate::packing::Batch;
-use crate::recipe::{LoraOptions, LoraTarget, OptimizerOptions, SftStage};
+use crate::recipe::{LoraOptions, LoraTarget, OptimizerOptions, ScheduleKind};
+
+/// How a stage learns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner<'a> {
+    pub(crate) optimizer: &'a OptimizerOptions,
+    /// Adapters instead of all weights.
+    pub(crate) lora: Option<&'a LoraOptions>,
+    /// Compute each layer's forward pass again in the backward pass.
+    pub(crate) recompute: bool,
+    /// Divides the logits before the softmax.
+    pub(crate) temperature: f32,
+}
+
+/// Seconds that learning takes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pace {
+    pub(crate) per_token: f64,
+    pub(crate) per_step: f64,
+}
 
 /// What learns.
 #[derive(Debug)]
@@ -44,9 +66,9 @@ impl Learner {
     ///
     /// # Errors
     /// The recipe's adapters don't fit the model.
-    pub(crate) fn new(model: Model, stage: &SftStage, seed: u64) -> Result<Self, Error> {
-        let options = adamw_options(&stage.optimizer);
-        let (trained, optimizer) = match &stage.lora {
+    pub(crate) fn new(model: Model, manner: Manner<'_>, seed: u64) -> Result<Self, Error> {
+        let options = adamw_options(manner.optimizer);
+        let (trained, optimizer) = match manner.lora {
             None => {
                 let layout = model.parameters.layout();
                 let gradient = Parameters::zeros(layout.clone());
@@ -59,13 +81,13 @@ impl Learner {
                 (Trained::Adapters { adapters, gradient }, optimizer)
             }
         };
-        let recompute = if stage.recompute { Recompute::Layers } else { Recompute::None };
+        let recompute = if manner.recompute { Recompute::Layers } else { Recompute::None };
         Ok(Self {
             model,
             trained,
             optimizer,
-            clip_norm: stage.optimizer.clip_norm,
-            options: StepOptions { recompute, ..StepOptions::default() },
+            clip_norm: manner.optimizer.clip_norm,
+            options: StepOptions { recompute, temperature: manner.temperature },
             workspace: Workspace::default(),
         })
     }
@@ -77,6 +99,19 @@ impl Learner {
     /// The batch doesn't fit the model.
     pub(crate) fn accumulate(&mut self, batch: &Batch, denominator: f64) -> Result<f64, Error> {
         let mut objective = CrossEntropy::new(denominator);
+        self.learn(batch, &mut objective)?;
+        Ok(objective.loss())
+    }
+
+    /// Adds the gradient of an objective over `batch` to that of the step.
+    ///
+    /// # Errors
+    /// The batch doesn't fit the model.
+    pub(crate) fn learn(
+        &mut self,
+        batch: &Batch,
+        objective: &mut dyn Objective,
+    ) -> Result<(), Error> {
         let (policy, gradient) = match &mut self.trained {
             Trained::Everything { gradient } => {
                 (Policy::new(&self.model), Gradient::Full(gradient))
@@ -89,11 +124,11 @@ impl Learner {
             policy,
             batch.packed(),
             self.options,
-            &mut objective,
+            objective,
             gradient,
             &mut self.workspace,
         )?;
-        Ok(objective.loss())
+        Ok(())
     }
 
     /// Length of the step's gradient.
@@ -123,15 +158,61 @@ impl Learner {
     /// # Errors
     /// The batch doesn't fit the model.
     pub(crate) fn loss_sum(&mut self, batch: &Batch) -> Result<f64, Error> {
-        let packed = batch.packed();
+        let found = self.log_probs(batch)?;
+        let pairs = found.log_probs.iter().zip(batch.packed().targets);
+        let targets = pairs.filter(|(_, target)| **target != NO_TARGET);
+        Ok(-targets.map(|(log_prob, _)| f64::from(*log_prob)).sum::<f64>())
+    }
+
+    /// Log-probabilities and entropies of the tokens to learn, under the present weights.
+    ///
+    /// # Errors
+    /// The batch doesn't fit the model.
+    pub(crate) fn log_probs(&mut self, batch: &Batch) -> Result<LogProbs, Error> {
         let policy = match &self.trained {
             Trained::Everything { .. } => Policy::new(&self.model),
             Trained::Adapters { adapters, .. } => Policy::adapted(&self.model, adapters),
         };
-        let found = step::log_probs(policy, packed, 1.0, &mut self.workspace)?;
-        let pairs = found.log_probs.iter().zip(packed.targets);
-        let targets = pairs.filter(|(_, target)| **target != NO_TARGET);
-        Ok(-targets.map(|(log_prob, _)| f64::from(*log_prob)).sum::<f64>())
+        let temperature = self.options.temperature;
+        Ok(step::log_probs(policy, batch.packed(), temperature, &mut self.workspace)?)
+    }
+
+    /// Log-probabilities of the tokens to learn under another model's weights.
+    ///
+    /// # Errors
+    /// The batch doesn't fit that model.
+    pub(crate) fn log_probs_of(&mut self, model: &Model, batch: &Batch) -> Result<LogProbs, Error> {
+        let temperature = self.options.temperature;
+        let policy = Policy::new(model);
+        Ok(step::log_probs(policy, batch.packed(), temperature, &mut self.workspace)?)
+    }
+
+    /// The weights to generate with: adapters are part of them.
+    pub(crate) fn weights(&self) -> Cow<'_, Parameters> {
+        match &self.trained {
+            Trained::Everything { .. } => Cow::Borrowed(&self.model.parameters),
+            Trained::Adapters { adapters, .. } => {
+                let mut merged = self.model.parameters.clone();
+                adapters.merge(&mut merged);
+                Cow::Owned(merged)
+            }
+        }
+    }
+
+    /// What a token and a step take, from learning `batch` twice; the weights stay.
+    ///
+    /// # Errors
+    /// The batch doesn't fit the model.
+    pub(crate) fn measure(&mut self, batch: &Batch) -> Result<Pace, Error> {
+        // The first time fills the memory that the second uses again.
+        self.accumulate(batch, 1.0)?;
+        let begun = Instant::now();
+        self.accumulate(batch, 1.0)?;
+        let per_token = begun.elapsed().as_secs_f64() / batch.packed().tokens.len() as f64;
+        let begun = Instant::now();
+        let norm = self.gradient_norm();
+        self.apply(0.0, norm);
+        Ok(Pace { per_token, per_step: begun.elapsed().as_secs_f64() })
     }
 
     /// Writes weights (or adapters) and the optimiser's state into the folder of a checkpoint.
@@ -174,9 +255,7 @@ impl Learner {
             }
             adapters.values_mut().copy_from_slice(found.values());
         }
-        let path = checkpoint.optimizer();
-        let file = File::open(&path).map_err(on_file("read", &path))?;
-        self.optimizer.read_state(&mut BufReader::new(file)).map_err(state_error(&path))
+        read_moments(&mut self.optimizer, checkpoint)
     }
 
     /// SHA-256 of the weights that adapters belong to; `None` where there are no adapters.
@@ -187,14 +266,59 @@ impl Learner {
         }
     }
 
-    /// Gives the model back; adapters become part of its weights.
-    pub(crate) fn into_model(self) -> Model {
-        let mut model = self.model;
-        if let Trained::Adapters { adapters, .. } = &self.trained {
-            adapters.merge(&mut model.parameters);
+    /// Goes on with moments of a learner of the same weights, where there are some.
+    ///
+    /// # Errors
+    /// They are of other weights.
+    pub(crate) fn with_moments(mut self, moments: Option<AdamW>) -> Result<Self, Error> {
+        if let Some(moments) = moments {
+            self.optimizer.take_moments(moments).map_err(|source| Error::Moments(Box::new(source)))?;
         }
-        model
+        Ok(self)
     }
+
+    /// A copy of the model that is learnt; adapters are part of its weights.
+    pub(crate) fn merged(&self) -> Model {
+        Model { config: self.model.config.clone(), parameters: self.weights().into_owned() }
+    }
+
+    /// Gives the model back, adapters being part of its weights then, and the moments of what was
+    /// trained where that is all weights.
+    pub(crate) fn into_trained(self) -> (Model, Option<AdamW>) {
+        let mut model = self.model;
+        match &self.trained {
+            Trained::Everything { .. } => (model, Some(self.optimizer)),
+            Trained::Adapters { adapters, .. } => {
+                adapters.merge(&mut model.parameters);
+                (model, None)
+            }
+        }
+    }
+}
+
+/// The optimiser's moments of a checkpoint of a model with these weights.
+///
+/// # Errors
+/// They can't be read, or are of other weights.
+pub(crate) fn moments(checkpoint: &Checkpoint, model: &Model) -> Result<AdamW, Error> {
+    let mut moments = AdamW::for_parameters(model.parameters.layout(), AdamWOptions::default());
+    read_moments(&mut moments, checkpoint)?;
+    Ok(moments)
+}
+
+fn read_moments(moments: &mut AdamW, checkpoint: &Checkpoint) -> Result<(), Error> {
+    let path = checkpoint.optimizer();
+    let file = File::open(&path).map_err(on_file("read", &path))?;
+    moments.read_state(&mut BufReader::new(file)).map_err(state_error(&path))
+}
+
+/// The course of the learning rate, as a factor, over `total_steps`.
+pub(crate) fn schedule(options: &OptimizerOptions, total_steps: u64) -> Schedule {
+    let decay = match options.schedule {
+        ScheduleKind::Constant => Decay::Constant,
+        ScheduleKind::Cosine => Decay::Cosine { total_steps, floor: options.final_share },
+    };
+    Schedule { warmup_steps: options.warm_up_steps, decay }
 }
 
 /// SHA-256 of a model's weights.

@@ -24,11 +24,12 @@ pub mod packing;
 mod plan;
 mod prepare;
 pub mod recipe;
+pub mod rl;
 mod run;
 mod sft;
 
 pub use error::{Error, Place};
 pub use observer::{EvaluationMetrics, Event, Observer, Outcome, StepMetrics};
-pub use plan::{StagePlan, available_memory_bytes};
+pub use plan::{RolloutPlan, StagePlan, available_memory_bytes};
 pub use prepare::{Outline, Prepared};
-pub use run::{Start, directory_of, measure, run};
+pub use run::{Start, World, directory_of, measure, run};

@@ -5,9 +5,11 @@
 
 use std::path::PathBuf;
 
+use rocstar_rollout::Progress;
 use serde::Serialize;
 
 use crate::plan::StagePlan;
+use crate::rl::metrics::{RlEvaluationMetrics, RlStepMetrics};
 
 /// Hears what happens. Is called between steps, on the thread that trains.
 pub trait Observer: Send {
@@ -38,6 +40,26 @@ pub enum Event {
     Step(StepMetrics),
     /// An evaluation was done.
     Evaluation(EvaluationMetrics),
+    /// Tasks that the policy solves already were looked for, before a stage of reinforcement
+    /// learning.
+    Filtered {
+        /// Tasks of the stage.
+        tasks: usize,
+        /// Of these, tasks that are left out.
+        left_out: usize,
+    },
+    /// Episodes run.
+    RollingOut {
+        /// The step that they are for.
+        step: u64,
+        /// How many have ended.
+        #[serde(flatten)]
+        progress: Progress,
+    },
+    /// A step of reinforcement learning was done.
+    RlStep(Box<RlStepMetrics>),
+    /// An evaluation of reinforcement learning was done.
+    RlEvaluation(Box<RlEvaluationMetrics>),
     /// A checkpoint was saved.
     Checkpoint {
         /// Steps done.
@@ -101,6 +123,8 @@ pub struct EvaluationMetrics {
 pub(crate) enum MetricsLine<'a> {
     Step(&'a StepMetrics),
     Evaluation(&'a EvaluationMetrics),
+    RlStep(&'a RlStepMetrics),
+    RlEvaluation(&'a RlEvaluationMetrics),
 }
 
 /// How a run came out.

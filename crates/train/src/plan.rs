@@ -15,10 +15,15 @@ pub struct StagePlan {
     pub stage: usize,
     /// What it does.
     pub kind: &'static str,
-    /// What became of the data's rows.
-    pub data: Counts,
+    /// What became of the rows of conversations; of a stage of fine-tuning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<Counts>,
     /// What became of the evaluation's rows.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub evaluation: Option<Counts>,
+    /// Tasks and rollouts; of a stage of reinforcement learning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollouts: Option<RolloutPlan>,
     /// Steps.
     pub steps: u64,
     /// Of these, steps done before.
@@ -39,6 +44,39 @@ pub struct StagePlan {
     pub activation_bytes: u64,
     /// A checkpoint on the disk.
     pub checkpoint_bytes: u64,
+}
+
+/// What a stage of reinforcement learning rolls out. A step's numbers, where nothing else is said.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RolloutPlan {
+    /// What became of the tasks' rows.
+    pub tasks: rocstar_rollout::data::Counts,
+    /// Tasks that are measured and not learnt.
+    pub evaluation_tasks: usize,
+    /// Tasks.
+    pub tasks_per_step: usize,
+    /// More tasks, at most, in place of those that are of no use.
+    pub refill_tasks_per_step: usize,
+    /// Rollouts: the paper's 2G of each task.
+    pub rollouts_per_step: usize,
+    /// Of these, at most, episodes that are learnt from: its G of each task.
+    pub learnt_rollouts_per_step: usize,
+    /// Updates of the optimiser.
+    pub updates_per_step: usize,
+    /// Tokens of a prompt, the mean over all tasks.
+    pub prompt_tokens_mean: f64,
+    /// Tokens of the longest prompt.
+    pub prompt_tokens_longest: usize,
+    /// Most tokens of a response, tools' answers included.
+    pub response_tokens: usize,
+    /// Most tokens that are sampled in the whole stage.
+    pub most_sampled_tokens: u64,
+    /// Room for keys and values.
+    pub kv_bytes: u64,
+    /// The engine's own copy of the weights.
+    pub engine_weight_bytes: u64,
+    /// Compressed episodes of the whole stage on the disk, expected.
+    pub episodes_bytes: u64,
 }
 
 /// What decides the memory of a stage.

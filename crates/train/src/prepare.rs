@@ -3,10 +3,15 @@
 //! Invariant: what can be wrong with data, recipe and model together is found here, before weights
 //! are loaded, a directory is made or anything is trained.
 
+mod rl;
+
+use std::sync::Arc;
+
 use rocstar_chat::{Family, Tokenizer, Transcript};
 use rocstar_nn::config::ModelConfig;
 use rocstar_nn::lora::Adapters;
 use rocstar_nn::parameters::Layout;
+use rocstar_rollout::{Policy, Task, ToolMode};
 
 use crate::data::{self, Conversation};
 use crate::error::Error;
@@ -14,7 +19,7 @@ use crate::examples::{Example, Examples, Limits};
 use crate::learner::lora_of;
 use crate::packing::{self, Length, StepPlan, StepSize};
 use crate::plan::{Needs, StagePlan};
-use crate::recipe::{Recipe, SftStage, Stage};
+use crate::recipe::{LoraOptions, Recipe, RlStage, SftStage, Stage};
 
 /// A model without its weights.
 #[derive(Debug, Clone)]
@@ -29,6 +34,13 @@ pub struct Outline {
     pub family: Family,
 }
 
+impl Outline {
+    /// How messages become tokens when episodes are made.
+    pub(crate) fn policy(&self) -> Policy {
+        Policy { tokenizer: self.tokenizer.clone(), family: self.family.clone() }
+    }
+}
+
 /// A run that can begin.
 #[derive(Debug)]
 pub struct Prepared {
@@ -37,15 +49,46 @@ pub struct Prepared {
     pub(crate) stages: Vec<PreparedStage>,
 }
 
-/// A stage of supervised fine-tuning that can begin.
+/// A stage that can begin.
 #[derive(Debug)]
 pub(crate) struct PreparedStage {
+    pub(crate) fingerprint: String,
+    pub(crate) plan: StagePlan,
+    pub(crate) work: Work,
+}
+
+/// What a stage does.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Sft(SftWork),
+    Rl(RlWork),
+}
+
+impl Work {
+    /// It goes on with the optimiser's moments of the stage before.
+    pub(crate) const fn keeps_optimizer(&self) -> bool {
+        match self {
+            Self::Sft(work) => work.options.keep_optimizer,
+            Self::Rl(work) => work.options.keep_optimizer,
+        }
+    }
+}
+
+/// Conversations to learn, step by step.
+#[derive(Debug)]
+pub(crate) struct SftWork {
     pub(crate) options: SftStage,
     pub(crate) examples: Examples,
     pub(crate) evaluation: Option<Examples>,
     pub(crate) steps: Vec<StepPlan>,
-    pub(crate) fingerprint: String,
-    pub(crate) plan: StagePlan,
+}
+
+/// Tasks to roll out.
+#[derive(Debug)]
+pub(crate) struct RlWork {
+    pub(crate) options: RlStage,
+    pub(crate) tasks: Vec<Arc<Task>>,
+    pub(crate) evaluation: Vec<Arc<Task>>,
 }
 
 impl Prepared {
@@ -66,8 +109,10 @@ impl Prepared {
         }
         let mut stages = Vec::new();
         for (index, stage) in recipe.stage.iter().enumerate() {
-            let Stage::Sft(options) = stage;
-            stages.push(prepare_stage(options, index, recipe.seed, &outline)?);
+            stages.push(match stage {
+                Stage::Sft(options) => sft_stage(options, index, recipe.seed, &outline)?,
+                Stage::Rl(options) => rl::stage(options, index, recipe.seed, &outline)?,
+            });
         }
         Ok(Self { recipe, outline, stages })
     }
@@ -91,9 +136,17 @@ impl Prepared {
     pub fn memory_bytes(&self) -> u64 {
         self.plans().map(|plan| plan.memory_bytes).max().unwrap_or(0)
     }
+
+    /// Whether a stage runs programs that the model writes.
+    pub fn needs_sandbox(&self) -> bool {
+        self.stages.iter().any(|stage| match &stage.work {
+            Work::Sft(_) => false,
+            Work::Rl(work) => work.options.rollout.tool != ToolMode::None,
+        })
+    }
 }
 
-fn prepare_stage(
+fn sft_stage(
     options: &SftStage,
     stage: usize,
     seed: u64,
@@ -112,9 +165,9 @@ fn prepare_stage(
     if let Some(evaluation) = &evaluation {
         fingerprint = format!("{fingerprint}-{}", evaluation.fingerprint());
     }
-    let plan = stage_plan(options, stage, outline, &examples, evaluation.as_ref(), &steps)?;
-    let options = options.clone();
-    Ok(PreparedStage { options, examples, evaluation, steps, fingerprint, plan })
+    let plan = sft_plan(options, stage, outline, &examples, evaluation.as_ref(), &steps)?;
+    let work = SftWork { options: options.clone(), examples, evaluation, steps };
+    Ok(PreparedStage { fingerprint, plan, work: Work::Sft(work) })
 }
 
 /// The sequences to learn, and those to measure.
@@ -132,7 +185,10 @@ fn examples(
     let set = |conversations: &[Conversation], purpose| {
         Examples::new(conversations, limits, purpose, |one| render(one, outline))
     };
-    let conversations = data::read(&options.data.paths, &options.data, options.data.limit)?;
+    let conversations = match &options.practice {
+        Some(practice) => data::practice(practice),
+        None => data::read(&options.data.paths, &options.data, options.data.limit)?,
+    };
     let learnt = set(&conversations, "learn from")?;
     let evaluation = &options.evaluation;
     if evaluation.held_out_share > 0.0 {
@@ -164,7 +220,7 @@ fn step_size(options: &SftStage) -> StepSize {
     }
 }
 
-fn stage_plan(
+fn sft_plan(
     options: &SftStage,
     stage: usize,
     outline: &Outline,
@@ -184,33 +240,39 @@ fn stage_plan(
         }
     }
     let config = &outline.config;
-    let parameters = Layout::new(config).len() as u64;
-    let trained_parameters = match &options.lora {
-        None => parameters,
-        Some(lora) => Adapters::zeros(config, lora_of(lora))?.values().len() as u64,
-    };
-    let needs = Needs {
-        parameters,
-        trained_parameters,
-        adapters: options.lora.is_some(),
-        micro_batch_tokens,
-        recompute: options.recompute,
-    };
+    let needs = needs(options.lora.as_ref(), options.recompute, outline, micro_batch_tokens)?;
     let mean_length = examples.counts().tokens as f64 / examples.all().len() as f64;
     Ok(StagePlan {
         stage,
         kind: "sft",
-        data: examples.counts().clone(),
+        data: Some(examples.counts().clone()),
         evaluation: evaluation.map(|evaluation| evaluation.counts().clone()),
+        rollouts: None,
         steps: steps.len() as u64,
         done_steps: 0,
         tokens,
         micro_batch_tokens,
-        parameters,
-        trained_parameters,
+        parameters: needs.parameters,
+        trained_parameters: needs.trained_parameters,
         operations: needs.operations(config, tokens, mean_length),
         memory_bytes: needs.memory_bytes(config),
         activation_bytes: needs.activation_bytes(config),
         checkpoint_bytes: needs.checkpoint_bytes(),
     })
+}
+
+/// What decides the memory of training.
+fn needs(
+    lora: Option<&LoraOptions>,
+    recompute: bool,
+    outline: &Outline,
+    micro_batch_tokens: usize,
+) -> Result<Needs, Error> {
+    let parameters = Layout::new(&outline.config).len() as u64;
+    let trained_parameters = match lora {
+        None => parameters,
+        Some(lora) => Adapters::zeros(&outline.config, lora_of(lora))?.values().len() as u64,
+    };
+    let adapters = lora.is_some();
+    Ok(Needs { parameters, trained_parameters, adapters, micro_batch_tokens, recompute })
 }

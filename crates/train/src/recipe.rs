@@ -8,6 +8,7 @@
 //! one variant of [`Stage`] with a structure of its own.
 
 mod read;
+mod rl;
 mod validate;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use read::{Difference, RecipeError};
+pub use rl::{EngineSettings, EngineStorage, FilterOptions, OldLogProbs, RlEvaluation, RlStage};
 
 /// A whole training run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,7 +75,8 @@ pub struct ModelOptions {
     /// A new model of this shape, with random weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shape: Option<Shape>,
-    /// Folder with `tokenizer.json`, or a GGUF file. Needed with `shape`, otherwise the model's own.
+    /// Folder with `tokenizer.json`, a GGUF file, or `built-in:practice` for made-up data. Needed
+    /// with `shape`, otherwise the model's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokenizer: Option<PathBuf>,
     /// How messages become text; the chat template beside the tokenizer where absent.
@@ -81,10 +84,15 @@ pub struct ModelOptions {
     pub template: Option<BuiltInTemplate>,
 }
 
+/// A `model.tokenizer` that comes with rocstar: the small one that made-up data are written in.
+pub const PRACTICE_TOKENIZER: &str = "built-in:practice";
+
 /// Shapes of new models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
+    /// About 1 M parameters with a small vocabulary: what a laptop trains in minutes.
+    Mini,
     /// d 256, 6 layers, 4 heads, 2 of keys and values: 4.4 M parameters beside the embedding.
     Tiny,
     /// As SmolLM2-135M.
@@ -125,6 +133,35 @@ impl Default for CheckpointOptions {
 pub enum Stage {
     /// Supervised fine-tuning on conversations.
     Sft(SftStage),
+    /// Reinforcement learning on tasks.
+    Rl(Box<RlStage>),
+}
+
+impl Stage {
+    /// Its adapters, where it trains some.
+    pub const fn lora(&self) -> Option<&LoraOptions> {
+        match self {
+            Self::Sft(stage) => stage.lora.as_ref(),
+            Self::Rl(stage) => stage.lora.as_ref(),
+        }
+    }
+}
+
+/// Data that are made up: sums, number theory, counting and small word problems, each beyond what a
+/// small model does without a tool. See [`rocstar_rollout::practice`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PracticeOptions {
+    /// How many: conversations of a stage of fine-tuning, tasks of one of reinforcement learning.
+    pub count: usize,
+    /// Seed of the data, apart from the run's: runs with different seeds can share their tasks.
+    pub seed: u64,
+}
+
+impl Default for PracticeOptions {
+    fn default() -> Self {
+        Self { count: 4096, seed: 0 }
+    }
 }
 
 /// Supervised fine-tuning: the assistant's tokens of conversations are learnt.
@@ -153,10 +190,15 @@ pub struct SftStage {
     pub recompute: bool,
     /// The conversations.
     pub data: DataOptions,
+    /// Conversations that are made up instead of read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub practice: Option<PracticeOptions>,
     /// Conversations that are measured and not learnt.
     pub evaluation: EvaluationOptions,
     /// AdamW and its schedule.
     pub optimizer: OptimizerOptions,
+    /// Go on with the optimiser's moments of the stage before, which must train the same weights.
+    pub keep_optimizer: bool,
     /// Train low-rank adapters, and leave the model itself as it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<LoraOptions>,
@@ -174,8 +216,10 @@ impl Default for SftStage {
             longer_sequences: Longer::Error,
             recompute: false,
             data: DataOptions::default(),
+            practice: None,
             evaluation: EvaluationOptions::default(),
             optimizer: OptimizerOptions::default(),
+            keep_optimizer: false,
             lora: None,
         }
     }

@@ -6,19 +6,26 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
+use rocstar_nn::files::{self, StoreAs};
+use rocstar_nn::optimizer::AdamW;
 use rocstar_nn::step::Model;
+use rocstar_record::episode::Group;
 use rocstar_record::run::RunDirectory;
+use rocstar_rollout::{MathVerifier, RolledOut, Verifier};
+use rocstar_sandbox::Sandbox;
 use serde_json::{Value, json};
 
 use crate::checkpoint::{self, Checkpoint, State};
 use crate::error::{Error, on_file};
 use crate::learner::{self, Learner};
 use crate::observer::{EvaluationMetrics, Event, MetricsLine, Observer, Outcome, StepMetrics};
-use crate::prepare::{Outline, Prepared};
+use crate::prepare::{Outline, Prepared, Work};
 use crate::recipe::{CheckpointOptions, Recipe, RecipeError};
-use crate::sft;
+use crate::rl::metrics::{RlEvaluationMetrics, RlStepMetrics};
+use crate::{rl, sft};
 
 /// Where a run begins or goes on.
 #[derive(Debug)]
@@ -88,10 +95,32 @@ impl Start {
     }
 }
 
+/// A model on its way from stage to stage, with the optimiser's moments where all its weights were
+/// trained.
+pub(crate) type Trained = (Model, Option<AdamW>);
+
+/// What a run works with, beside its recipe.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// Written down in `env.json`.
+    pub environment: Value,
+    /// Runs what the model writes; needed where [`Prepared::needs_sandbox`] says so.
+    pub sandbox: Option<Arc<dyn Sandbox>>,
+    /// Says whether answers are right.
+    pub verifier: Arc<dyn Verifier>,
+}
+
+impl World {
+    /// Answers are mathematics, and nothing runs programs.
+    pub fn new(environment: Value) -> Self {
+        Self { environment, sandbox: None, verifier: Arc::new(MathVerifier) }
+    }
+}
+
 /// Runs every stage that is not done yet.
 ///
-/// `load` gives the model that the run begins with, or that of the checkpoint that it goes on from;
-/// `environment` is written down. Computes on as many threads as the recipe says.
+/// `load` gives the model that the run begins with, or that of the checkpoint that it goes on from.
+/// Computes on as many threads as the recipe says.
 ///
 /// # Errors
 /// Data, model or checkpoint don't fit together, something can't be read or written, or the
@@ -100,10 +129,13 @@ pub fn run(
     prepared: &Prepared,
     start: Start,
     load: impl FnOnce() -> Result<Model, Error> + Send,
-    environment: &Value,
+    world: &World,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Error> {
-    on_threads(prepared, || run_stages(prepared, start, load, environment, observer))
+    if prepared.needs_sandbox() && world.sandbox.is_none() {
+        return Err(Error::NoSandbox);
+    }
+    on_threads(prepared, || run_stages(prepared, start, load, world, observer))
 }
 
 /// Seconds that all steps should take, from one micro-batch of each stage, learnt twice and
@@ -112,7 +144,18 @@ pub fn run(
 /// # Errors
 /// The model doesn't fit the recipe or the data.
 pub fn measure(prepared: &Prepared, model: Model) -> Result<f64, Error> {
-    on_threads(prepared, || sft::measure(prepared, model))
+    on_threads(prepared, || {
+        let (mut seconds, mut trained) = (0.0, (model, None));
+        for stage in &prepared.stages {
+            let of_stage = match &stage.work {
+                Work::Sft(work) => sft::measure(work, &stage.plan, trained, prepared.recipe.seed),
+                Work::Rl(work) => rl::measure(work, &stage.plan, trained, prepared),
+            };
+            let (more, after) = of_stage?;
+            (seconds, trained) = (seconds + more, (after.0, None));
+        }
+        Ok(seconds)
+    })
 }
 
 /// Runs `work` on the recipe's threads, of which nothing else makes use.
@@ -129,7 +172,7 @@ fn run_stages(
     prepared: &Prepared,
     start: Start,
     load: impl FnOnce() -> Result<Model, Error>,
-    environment: &Value,
+    world: &World,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Error> {
     let Start { mut directory, checkpoint, is_new } = start;
@@ -141,26 +184,42 @@ fn run_stages(
     let first = state.stage + usize::from(state.stage_done);
     // Everything that may be refused comes before anything is removed.
     let model = if first < prepared.stages.len() { Some(load()?) } else { None };
+    let mut moments = None;
     if let (Some(model), Some(checkpoint)) = (&model, &checkpoint) {
         check_base(model, checkpoint)?;
+        // Between two stages: within one, the learner reads them itself.
+        if checkpoint.state.stage_done && prepared.stages[first].work.keeps_optimizer() {
+            moments = Some(learner::moments(checkpoint, model)?);
+        }
     }
     directory.cut_back(step, state.metrics_bytes)?;
     let folder = directory.checkpoints();
     checkpoint::remove_partial(&folder)?;
     checkpoint::remove_after(&folder, step, &prepared.recipe.checkpoint)?;
-    let Some(mut model) = model else { return Ok(Outcome::Finished) };
+    let Some(model) = model else { return Ok(Outcome::Finished) };
     if is_new {
-        directory.write_environment(environment)?;
+        directory.write_environment(&world.environment)?;
     }
     directory.event(if is_new { "started" } else { "resumed" }, json!({ "step": step }))?;
     if !is_new {
         observer.event(&Event::Resumed { step });
     }
     let mut log = RunLog { directory, state, options: prepared.recipe.checkpoint.clone() };
+    let mut trained = (model, moments);
     let mut checkpoint = checkpoint.filter(|checkpoint| !checkpoint.state.stage_done);
-    for index in first..prepared.stages.len() {
-        let went = sft::train(prepared, index, model, checkpoint.take(), &mut log, observer);
-        let (outcome, trained) = match went {
+    for (index, stage) in prepared.stages.iter().enumerate().skip(first) {
+        let from = checkpoint.take();
+        let from = from.as_ref();
+        let went = match &stage.work {
+            Work::Sft(work) => {
+                sft::train(prepared, (index, work), trained, from, &mut log, observer)
+            }
+            Work::Rl(work) => {
+                rl::train(prepared, (index, work), trained, from, world, &mut log, observer)
+            }
+        };
+        let outcome;
+        (outcome, trained) = match went {
             Ok(went) => went,
             Err(error) => {
                 // The log may be what can't be written; the error itself says so.
@@ -172,7 +231,6 @@ fn run_stages(
             log.directory.event("stopped", json!({ "step": log.state.step }))?;
             return Ok(outcome);
         }
-        model = trained;
     }
     log.directory.event("finished", json!({ "step": log.state.step }))?;
     Ok(Outcome::Finished)
@@ -197,16 +255,16 @@ fn check_data(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<(), Error>
     match prepared.stages.get(*stage) {
         None => changed("the recipe has no such stage"),
         Some(found) if found.fingerprint != *data_sha256 => {
-            changed("its sequences, as the tokenizer and the template give them, are others")
+            changed("its conversations or tasks, as the tokenizer and the template give them, are others")
         }
-        Some(found) if (found.steps.len() as u64) < *stage_step => {
+        Some(found) if found.plan.steps < *stage_step => {
             changed("it has fewer steps than are done")
         }
         Some(_) => Ok(()),
     }
 }
 
-/// What is written down while a stage runs: metrics, events, checkpoints.
+/// What is written down while a stage runs: metrics, events, episodes, checkpoints.
 #[derive(Debug)]
 pub(crate) struct RunLog {
     directory: RunDirectory,
@@ -238,6 +296,37 @@ impl RunLog {
         Ok(())
     }
 
+    /// Writes a step of reinforcement learning down with its groups, and tells it.
+    pub(crate) fn rl_step(
+        &mut self,
+        metrics: RlStepMetrics,
+        groups: &[Group],
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        self.directory.write_episodes(metrics.step, groups)?;
+        self.directory.metric(&MetricsLine::RlStep(&metrics))?;
+        observer.event(&Event::RlStep(Box::new(metrics)));
+        Ok(())
+    }
+
+    /// Writes an evaluation of reinforcement learning down with its episodes, and tells it.
+    pub(crate) fn rl_evaluation(
+        &mut self,
+        metrics: RlEvaluationMetrics,
+        tasks: &[RolledOut],
+        observer: &mut dyn Observer,
+    ) -> Result<(), Error> {
+        let tasks: Vec<Value> = tasks
+            .iter()
+            .map(|one| json!({ "task": *one.task, "episodes": one.episodes, "lost": one.lost }))
+            .collect();
+        let evaluation = json!({ "metrics": metrics, "tasks": tasks });
+        self.directory.write_evaluation(HELD_OUT, metrics.step, &evaluation)?;
+        self.directory.metric(&MetricsLine::RlEvaluation(&metrics))?;
+        observer.event(&Event::RlEvaluation(Box::new(metrics)));
+        Ok(())
+    }
+
     /// Whether a checkpoint is due at this step, for the recipe's rhythm.
     pub(crate) fn checkpoint_is_due(&self) -> bool {
         let every = self.options.every_steps;
@@ -259,6 +348,7 @@ impl RunLog {
         &mut self,
         learner: &Learner,
         outline: &Outline,
+        reference: Option<&Model>,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         let begun = Instant::now();
@@ -267,6 +357,11 @@ impl RunLog {
         let path = checkpoint::save(&folder, &self.state, &self.options, |folder| {
             learner.save(folder, outline.name.as_deref())?;
             outline.tokenizer.save(folder)?;
+            if let Some(Model { config, parameters }) = reference {
+                let folder = checkpoint::reference_folder(folder);
+                let (store, bytes) = (StoreAs::F32, files::DEFAULT_SHARD_BYTES);
+                files::save(&folder, config, parameters, store, bytes)?;
+            }
             // The template that was trained with, which need not be the tokenizer's own.
             let template = folder.join("chat_template.jinja");
             let source = outline.family.template().source();
@@ -278,6 +373,9 @@ impl RunLog {
         Ok(())
     }
 }
+
+/// The name under which evaluations on tasks that a stage doesn't learn from are written down.
+const HELD_OUT: &str = "held_out";
 
 /// The directory that the recipe's run has.
 pub fn directory_of(recipe: &Recipe) -> PathBuf {

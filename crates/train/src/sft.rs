@@ -6,42 +6,40 @@
 
 use std::time::Instant;
 
-use rocstar_nn::schedule::{Decay, Schedule};
-use rocstar_nn::step::Model;
-
 use crate::checkpoint::Checkpoint;
 use crate::error::Error;
 use crate::examples::{Example, Examples};
-use crate::learner::Learner;
+use crate::learner::{self, Learner, Manner};
 use crate::observer::{EvaluationMetrics, Event, Observer, Outcome, StepMetrics};
+use crate::plan::StagePlan;
 use crate::packing::{Batch, StepPlan, micro_batches};
-use crate::prepare::{Prepared, PreparedStage};
-use crate::recipe::{OptimizerOptions, ScheduleKind};
-use crate::run::RunLog;
+use crate::prepare::{Prepared, SftWork};
+use crate::recipe::SftStage;
+use crate::run::{RunLog, Trained};
 
-/// Trains `model` through the stage `index`, from its beginning or from `checkpoint`, whose weights,
-/// or whose adapters' base, `model` then is.
+/// Trains through the stage `index`, from its beginning or from `checkpoint`, whose weights, or whose
+/// adapters' base, the model then is.
 pub(crate) fn train(
     prepared: &Prepared,
-    index: usize,
-    model: Model,
-    checkpoint: Option<Checkpoint>,
+    (index, stage): (usize, &SftWork),
+    from: Trained,
+    checkpoint: Option<&Checkpoint>,
     log: &mut RunLog,
     observer: &mut dyn Observer,
-) -> Result<(Outcome, Model), Error> {
-    let stage = &prepared.stages[index];
-    let mut learner = Learner::new(model, &stage.options, prepared.recipe.seed)?;
+) -> Result<(Outcome, Trained), Error> {
+    let mut learner = learner(from, &stage.options, prepared.recipe.seed)?;
+    let fingerprint = &prepared.stages[index].fingerprint;
     match checkpoint {
-        Some(checkpoint) => learner.restore(&checkpoint)?,
-        None => log.state.begin_stage(index, &stage.fingerprint, learner.base_fingerprint()),
+        Some(checkpoint) => learner.restore(checkpoint)?,
+        None => log.state.begin_stage(index, fingerprint, learner.base_fingerprint()),
     }
-    let mut plan = stage.plan.clone();
+    let mut plan = prepared.stages[index].plan.clone();
     plan.done_steps = log.state.stage_step;
     observer.event(&Event::Stage(plan));
     if log.state.stage_step == 0 {
         evaluate(stage, &mut learner, log, observer)?;
     }
-    let rates = schedule(&stage.options.optimizer, stage.steps.len() as u64);
+    let rates = learner::schedule(&stage.options.optimizer, stage.steps.len() as u64);
     for step in &stage.steps[log.state.stage_step as usize..] {
         let factor = rates.factor(log.state.stage_step);
         let rate = stage.options.optimizer.learning_rate * factor;
@@ -58,18 +56,29 @@ pub(crate) fn train(
         log.state.stage_done = is_last;
         let stops = !is_last && observer.wants_stop();
         if is_last || is_best || stops || log.checkpoint_is_due() {
-            log.save(&learner, &prepared.outline, observer)?;
+            log.save(&learner, &prepared.outline, None, observer)?;
         }
         if stops {
-            return Ok((Outcome::Stopped, learner.into_model()));
+            return Ok((Outcome::Stopped, learner.into_trained()));
         }
     }
-    Ok((Outcome::Finished, learner.into_model()))
+    Ok((Outcome::Finished, learner.into_trained()))
+}
+
+fn learner((model, moments): Trained, options: &SftStage, seed: u64) -> Result<Learner, Error> {
+    let manner = Manner {
+        optimizer: &options.optimizer,
+        lora: options.lora.as_ref(),
+        recompute: options.recompute,
+        temperature: 1.0,
+    };
+    let moments = moments.filter(|_| options.keep_optimizer);
+    Learner::new(model, manner, seed)?.with_moments(moments)
 }
 
 /// One step of the optimiser: micro-batches, gradient, weights, metrics.
 fn take_step(
-    stage: &PreparedStage,
+    stage: &SftWork,
     step: &StepPlan,
     learning_rate: f64,
     learner: &mut Learner,
@@ -119,7 +128,7 @@ fn take_step(
 
 /// The mean loss over all sequences that are measured and not learnt, where there are some.
 fn evaluate(
-    stage: &PreparedStage,
+    stage: &SftWork,
     learner: &mut Learner,
     log: &mut RunLog,
     observer: &mut dyn Observer,
@@ -153,42 +162,27 @@ fn evaluate(
 /// Most tokens of the batch that is measured, where a sequence isn't longer.
 const MEASURED_TOKENS: usize = 512;
 
-/// Seconds that all steps of all stages should take, from a micro-batch of each stage.
-pub(crate) fn measure(prepared: &Prepared, mut model: Model) -> Result<f64, Error> {
+/// Seconds that all steps of a stage should take, from a micro-batch.
+pub(crate) fn measure(
+    stage: &SftWork,
+    plan: &StagePlan,
+    from: Trained,
+    seed: u64,
+) -> Result<(f64, Trained), Error> {
+    let mut learner = learner(from, &stage.options, seed)?;
+    let first = stage.steps.first().map_or(&[][..], |step| &step.sequences);
+    let lengths = stage.examples.lengths();
+    let groups = micro_batches(&lengths, first, MEASURED_TOKENS);
     let mut seconds = 0.0;
-    for stage in &prepared.stages {
-        let mut learner = Learner::new(model, &stage.options, prepared.recipe.seed)?;
-        let first = stage.steps.first().map_or(&[][..], |step| &step.sequences);
-        let lengths = stage.examples.lengths();
-        let groups = micro_batches(&lengths, first, MEASURED_TOKENS);
-        if let Some(batch) = groups.first().map(|group| Batch::new(stage.examples.all(), group)) {
-            let batch = &batch;
-            // The first time fills the memory that the second uses again.
-            learner.accumulate(batch, 1.0)?;
-            let begun = Instant::now();
-            learner.accumulate(batch, 1.0)?;
-            let per_token = begun.elapsed().as_secs_f64() / batch.packed().tokens.len() as f64;
-            let begun = Instant::now();
-            let norm = learner.gradient_norm();
-            learner.apply(0.0, norm);
-            let per_step = begun.elapsed().as_secs_f64();
-            seconds += per_token * stage.plan.tokens as f64 + per_step * stage.plan.steps as f64;
-        }
-        model = learner.into_model();
+    if let Some(batch) = groups.first().map(|group| Batch::new(stage.examples.all(), group)) {
+        let time = learner.measure(&batch)?;
+        seconds = time.per_token * plan.tokens as f64 + time.per_step * plan.steps as f64;
     }
-    Ok(seconds)
+    Ok((seconds, learner.into_trained()))
 }
 
-fn batches(stage: &PreparedStage, examples: &[Example], sequences: &[usize]) -> Vec<Batch> {
+fn batches(stage: &SftWork, examples: &[Example], sequences: &[usize]) -> Vec<Batch> {
     let lengths: Vec<usize> = examples.iter().map(|example| example.tokens.len()).collect();
     let groups = micro_batches(&lengths, sequences, stage.options.tokens_per_micro_batch);
     groups.iter().map(|group| Batch::new(examples, group)).collect()
-}
-
-fn schedule(options: &OptimizerOptions, total_steps: u64) -> Schedule {
-    let decay = match options.schedule {
-        ScheduleKind::Constant => Decay::Constant,
-        ScheduleKind::Cosine => Decay::Cosine { total_steps, floor: options.final_share },
-    };
-    Schedule { warmup_steps: options.warm_up_steps, decay }
 }

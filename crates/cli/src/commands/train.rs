@@ -13,13 +13,15 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rocstar_train::recipe::Recipe;
-use rocstar_train::{Error, Outcome, Prepared, Start};
+use rocstar_train::{Error, Outcome, Prepared, Start, World};
 use serde_json::{Value, json};
 
 use self::show::Show;
 use self::stop::Stop;
 use crate::failure::{Finish, HintExt as _};
 use crate::host::Facts;
+use crate::service;
+use crate::settings::SettingsOptions;
 use crate::terminal::Terminal;
 
 /// Train a model as a recipe says
@@ -79,8 +81,13 @@ impl Train {
         let stop = Stop::new()?;
         let load = weights.loader(start.checkpoint(), prepared.recipe());
         let mut show = Show::new(terminal, self.json, stop.clone());
-        let environment = environment(prepared.recipe());
-        let outcome = rocstar_train::run(&prepared, start, load, &environment, &mut show);
+        let runtime = service::runtime()?;
+        let mut world = World::new(environment(prepared.recipe()));
+        if prepared.needs_sandbox() {
+            let settings = SettingsOptions::default().resolve(|_| ())?;
+            world.sandbox = Some(service::start(&runtime, &settings, terminal)?);
+        }
+        let outcome = rocstar_train::run(&prepared, start, load, &world, &mut show);
         show.finish()?;
         self.conclude(outcome, &path, terminal)
     }

@@ -58,7 +58,7 @@ impl PythonTool {
     }
 
     /// What a policy is told of such a tool: known without one, for demonstrations of its use.
-    pub(crate) fn description(is_session: bool) -> ToolSpec {
+    pub fn description(is_session: bool) -> ToolSpec {
         let memory = if is_session { " Variables stay from call to call." } else { "" };
         let description = format!(
             "Runs a Python program and returns what it prints and the value of its last \

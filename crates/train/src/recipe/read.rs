@@ -5,7 +5,7 @@ use serde::de::IntoDeserializer as _;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::{Recipe, SftStage};
+use super::{Recipe, RlStage, SftStage};
 
 /// A recipe that can't be read or written. Says line and column where the text has them.
 #[derive(Debug, thiserror::Error)]
@@ -76,11 +76,14 @@ fn located_in_stage(text: &str) -> Option<toml::de::Error> {
         let (span, value) = (stage.span(), stage.into_inner());
         let DeValue::Table(mut stage) = value else { return None };
         let kind = stage.remove("kind")?;
-        if kind.get_ref().as_str() != Some("sft") {
-            return None;
-        }
+        let kind = kind.get_ref().as_str().map(str::to_owned);
         let stage = toml::Spanned::new(span, DeValue::Table(stage));
-        if let Err(mut error) = SftStage::deserialize(stage.into_deserializer()) {
+        let read = match kind.as_deref() {
+            Some("sft") => SftStage::deserialize(stage.into_deserializer()).map(drop),
+            Some("rl") => RlStage::deserialize(stage.into_deserializer()).map(drop),
+            _ => return None,
+        };
+        if let Err(mut error) = read {
             error.set_input(Some(text));
             return Some(error);
         }

@@ -1,7 +1,9 @@
 //! Whether the values of a recipe can work, all problems told at once.
 
-use super::{DataOptions, EvaluationOptions, LoraOptions, OptimizerOptions};
-use super::{Recipe, SftStage, Stage};
+use rocstar_rollout::RolloutOptions;
+
+use super::{DataOptions, EvaluationOptions, LoraOptions, OldLogProbs, OptimizerOptions};
+use super::{PracticeOptions, Recipe, RlStage, SftStage, Stage};
 
 impl Recipe {
     /// Every problem of the recipe, each naming its key; none if it can work.
@@ -17,11 +19,23 @@ impl Recipe {
         problems.unless(self.checkpoint.keep_last > 0, "`checkpoint.keep_last` must be at least 1");
         problems.unless(!self.stage.is_empty(), "there is no `[[stage]]`");
         for (index, stage) in self.stage.iter().enumerate() {
-            let Stage::Sft(stage) = stage;
             problems.prefix = format!("stage.{index}.");
-            stage.validate(&mut problems);
+            let keeps_optimizer = match stage {
+                Stage::Sft(stage) => {
+                    stage.validate(&mut problems);
+                    stage.keep_optimizer
+                }
+                Stage::Rl(stage) => {
+                    stage.validate(&mut problems);
+                    stage.keep_optimizer
+                }
+            };
             problems.unless(
-                stage.lora.is_none() || self.stage.len() == 1,
+                !keeps_optimizer || (index > 0 && stage.lora().is_none()),
+                "`keep_optimizer` is for a stage after another one, without adapters",
+            );
+            problems.unless(
+                stage.lora().is_none() || self.stage.len() == 1,
                 "`lora` is only for a recipe of one stage: adapters need weights that stay",
             );
         }
@@ -93,12 +107,97 @@ impl SftStage {
                 self.tokens_per_micro_batch, self.sequence_tokens
             ),
         );
-        self.data.validate(problems);
+        match &self.practice {
+            None => self.data.validate(problems),
+            Some(practice) => {
+                practice.validate(problems);
+                let has_data = !self.data.paths.is_empty();
+                problems.unless(!has_data, "`data.paths` and `practice` exclude each other");
+            }
+        }
         self.evaluation.validate(problems);
         self.optimizer.validate(problems);
         if let Some(lora) = &self.lora {
             lora.validate(problems);
         }
+    }
+}
+
+impl PracticeOptions {
+    fn validate(&self, problems: &mut Problems) {
+        problems.unless(self.count > 0, "`practice.count` must be at least 1");
+    }
+}
+
+impl RlStage {
+    fn validate(&self, problems: &mut Problems) {
+        for (key, value) in [
+            ("steps", self.steps),
+            ("tasks_per_step", self.tasks_per_step as u64),
+            ("updates_per_step", self.updates_per_step as u64),
+            ("tokens_per_micro_batch", self.tokens_per_micro_batch as u64),
+            ("evaluation.samples", self.evaluation.samples as u64),
+            ("engine.most_running", self.engine.most_running as u64),
+            ("filter.samples", self.filter.as_ref().map_or(1, |filter| filter.samples as u64)),
+        ] {
+            problems.unless(value > 0, format!("`{key}` must be at least 1"));
+        }
+        let practice = self.practice.as_ref();
+        problems.unless(
+            self.data.paths.is_empty() == practice.is_some(),
+            "`data.paths` is missing (or `practice`; they exclude each other)",
+        );
+        practice.into_iter().for_each(|practice| practice.validate(problems));
+        problems.unless(
+            self.evaluation.data.paths.is_empty() || self.evaluation.held_out_tasks == 0,
+            "`evaluation.data.paths` and `evaluation.held_out_tasks` exclude each other",
+        );
+        problems.unless(
+            self.evaluation.data.paths.is_empty() || practice.is_none(),
+            "`evaluation.data.paths` and `practice` exclude each other; `held_out_tasks` makes some up",
+        );
+        self.validate_rollout(problems);
+        self.optimizer.validate(problems);
+        self.lora.iter().for_each(|lora| lora.validate(problems));
+    }
+
+    /// The settings of rollout, selection and loss, and whether they fit each other.
+    fn validate_rollout(&self, problems: &mut Problems) {
+        let outer = problems.prefix.clone();
+        let mut within = |table: &str, told: Vec<String>| {
+            problems.prefix = format!("{outer}{table}");
+            told.iter().for_each(|problem| problems.add(problem));
+        };
+        within("rollout.", self.rollout.validate());
+        let told = |error: Option<String>| error.into_iter().collect::<Vec<_>>();
+        let text = |error: &dyn std::fmt::Display| error.to_string();
+        within("selection.", told(self.selection.validate().err().map(|error| text(&error))));
+        within("advantage.", told(self.advantage.validate().err().map(|error| text(&error))));
+        within("loss.", told(self.loss.validate().err().map(|error| text(&error))));
+        problems.prefix = outer;
+        problems.unless(
+            self.selection.keep <= self.rollout.samples,
+            format!(
+                "`selection.keep` ({}) must not be more than `rollout.samples` ({})",
+                self.selection.keep, self.rollout.samples
+            ),
+        );
+        problems.unless(
+            self.rollout.temperature > 0.0,
+            "`rollout.temperature` must be above 0: the loss needs the distribution that was sampled from",
+        );
+        let RolloutOptions { top_p, top_k, min_p, .. } = &self.rollout;
+        let cuts = *top_p < 1.0 || *top_k > 0 || *min_p > 0.0;
+        problems.unless(
+            !cuts || self.old_log_probs == OldLogProbs::Recomputed,
+            "`old_log_probs` must be \"recomputed\" where `top_p`, `top_k` or `min_p` cut the \
+             distribution",
+        );
+        let temperature = self.evaluation.temperature;
+        problems.unless(
+            temperature.is_finite() && temperature >= 0.0,
+            format!("`evaluation.temperature` must be at least 0, is {temperature}"),
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use rocstar_nn::files::{self, Format, Gguf, Source};
 use rocstar_nn::parameters::Parameters;
 use rocstar_nn::step::Model;
 use rocstar_train::checkpoint::Checkpoint;
-use rocstar_train::recipe::{BuiltInTemplate, Recipe, Shape, Stage};
+use rocstar_train::recipe::{BuiltInTemplate, PRACTICE_TOKENIZER, Recipe, Shape};
 use rocstar_train::{Error, Outline};
 
 use crate::failure::{HintExt as _, WrongUse};
@@ -33,7 +33,7 @@ impl Weights {
     ) -> impl FnOnce() -> Result<Model, Error> + Send + use<> {
         let Recipe { seed, stage, .. } = recipe;
         let seed = *seed;
-        let has_adapters = stage.iter().any(|Stage::Sft(stage)| stage.lora.is_some());
+        let has_adapters = stage.iter().any(|stage| stage.lora().is_some());
         let weights = match checkpoint {
             Some(checkpoint) if !has_adapters => Self::Path(checkpoint.path.clone()),
             _ => self.clone(),
@@ -72,10 +72,15 @@ pub(super) fn outline(recipe: &Recipe) -> anyhow::Result<(Outline, Weights)> {
         }
         (None, shape) => (Weights::Random(Box::new(shape_of(shape))), None),
     };
-    if let Some(tokenizer) = &options.tokenizer {
-        source = Some(models::resolve_model(&tokenizer.to_string_lossy())?);
-    }
-    let tokenizer = tokenizer(&source.unwrap_or_default())?;
+    let made_up = options.tokenizer.as_deref() == Some(Path::new(PRACTICE_TOKENIZER));
+    let tokenizer = if made_up {
+        rocstar_rollout::practice::tokenizer()?
+    } else {
+        if let Some(tokenizer) = &options.tokenizer {
+            source = Some(models::resolve_model(&tokenizer.to_string_lossy())?);
+        }
+        tokenizer(&source.unwrap_or_default())?
+    };
     let family = family(&tokenizer, options.template)?;
     let (config, weights) = match weights {
         Weights::Path(path) => (files::inspect(&path)?.config, Weights::Path(path)),
@@ -93,6 +98,7 @@ pub(super) fn outline(recipe: &Recipe) -> anyhow::Result<(Outline, Weights)> {
 fn shape_of(shape: Option<Shape>) -> ModelConfig {
     match shape {
         Some(Shape::Smol) => ModelConfig::smol(),
+        Some(Shape::Mini) => ModelConfig::mini(),
         Some(Shape::Tiny) | None => ModelConfig::tiny(),
     }
 }

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use rocstar_train::{Prepared, StagePlan, available_memory_bytes};
+use rocstar_train::examples::Counts;
+use rocstar_train::{Prepared, RolloutPlan, StagePlan, available_memory_bytes};
 use serde::Serialize;
 
 use super::model::Weights;
@@ -58,27 +59,9 @@ pub(super) fn show(
 
 /// A stage's plan for people.
 pub(super) fn lines(plan: &StagePlan) -> Vec<String> {
-    let data = &plan.data;
-    let mut left_out = Vec::new();
-    for (count, what) in [
-        (data.duplicates, "duplicates"),
-        (data.duplicates_dropped, "duplicates left out"),
-        (data.cut, "cut"),
-        (data.skipped, "too long and left out"),
-        (data.emptied, "with nothing to learn and left out"),
-    ] {
-        if count > 0 {
-            left_out.push(format!(", {count} {what}"));
-        }
-    }
-    let mut lines = vec![format!(
-        "stage {}:  {} conversations, {} tokens, {} of them learnt{}",
-        plan.stage,
-        data.sequences,
-        data.tokens,
-        data.learnt_tokens,
-        left_out.concat()
-    )];
+    let mut lines: Vec<String> =
+        plan.data.iter().map(|data| conversations(plan.stage, data)).collect();
+    lines.extend(plan.rollouts.iter().flat_map(|rollouts| rollout_lines(plan, rollouts)));
     if let Some(evaluation) = &plan.evaluation {
         lines.push(format!(
             "measured: {} conversations, {} tokens to learn",
@@ -99,6 +82,59 @@ pub(super) fn lines(plan: &StagePlan) -> Vec<String> {
     lines
 }
 
+fn conversations(stage: usize, data: &Counts) -> String {
+    let mut left_out = String::new();
+    for (count, what) in [
+        (data.duplicates, "duplicates"),
+        (data.duplicates_dropped, "duplicates left out"),
+        (data.cut, "cut"),
+        (data.skipped, "too long and left out"),
+        (data.emptied, "with nothing to learn and left out"),
+    ] {
+        if count > 0 {
+            left_out += &format!(", {count} {what}");
+        }
+    }
+    format!(
+        "stage {stage}:  {} conversations, {} tokens, {} of them learnt{left_out}",
+        data.sequences, data.tokens, data.learnt_tokens
+    )
+}
+
+fn rollout_lines(plan: &StagePlan, rollouts: &RolloutPlan) -> [String; 3] {
+    let refill = match rollouts.refill_tasks_per_step {
+        0 => String::new(),
+        more => format!(" and up to {more} more"),
+    };
+    [
+        format!(
+            "stage {}:  {} tasks to learn from, {} to measure; prompts of {:.0} tokens, the longest \
+             {}; responses of up to {}",
+            plan.stage,
+            rollouts.tasks.used,
+            rollouts.evaluation_tasks,
+            rollouts.prompt_tokens_mean,
+            rollouts.prompt_tokens_longest,
+            rollouts.response_tokens
+        ),
+        format!(
+            "a step:   {} tasks{refill}, {} rollouts, up to {} of them learnt in {} update{}",
+            rollouts.tasks_per_step,
+            rollouts.rollouts_per_step,
+            rollouts.learnt_rollouts_per_step,
+            rollouts.updates_per_step,
+            if rollouts.updates_per_step == 1 { "" } else { "s" }
+        ),
+        format!(
+            "engine:   {} for keys and values, {} for its weights; episodes take about {} on the \
+             disk",
+            show_size(rollouts.kv_bytes),
+            show_size(rollouts.engine_weight_bytes),
+            show_size(rollouts.episodes_bytes)
+        ),
+    ]
+}
+
 /// Whether memory and disk can hold the run.
 ///
 /// # Errors
@@ -108,14 +144,16 @@ pub(super) fn check_room(prepared: &Prepared) -> anyhow::Result<()> {
     let folder = &prepared.recipe().run.folder;
     let checkpoint = prepared.plans().map(|plan| plan.checkpoint_bytes).max().unwrap_or(0);
     let kept = prepared.recipe().checkpoint.keep_last as u64;
+    let episodes = prepared.plans().filter_map(|plan| plan.rollouts.as_ref());
+    let episodes: u64 = episodes.map(|rollouts| rollouts.episodes_bytes).sum();
     // One more is written before the oldest goes.
-    let needed = checkpoint * (kept + 1);
+    let needed = checkpoint * (kept + 1) + episodes;
     if let Some(free) = free_bytes(folder)
         && needed > free
     {
         let (needed, free) = (show_size(needed), show_size(free));
         return Err(anyhow::anyhow!(
-            "checkpoints need {needed} on the disk of {}, and {free} are free",
+            "checkpoints and episodes need {needed} on the disk of {}, and {free} are free",
             folder.display()
         ))
         .hint("free some, lower `checkpoint.keep_last`, or choose another `run.folder`");

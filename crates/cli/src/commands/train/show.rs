@@ -3,6 +3,8 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
+use rocstar_rollout::Progress;
+use rocstar_train::rl::metrics::{RlEvaluationMetrics, RlStepMetrics};
 use rocstar_train::{EvaluationMetrics, Event, Observer, StagePlan, StepMetrics};
 
 use super::stop::Stop;
@@ -69,9 +71,15 @@ impl Show {
         for line in super::outlook::lines(plan) {
             self.note(&line);
         }
-        // Steps may differ in size, so the time left follows the tokens.
-        let bar = self.terminal.bar("training", plan.tokens);
-        let done = plan.tokens.checked_div(plan.steps).unwrap_or(0) * plan.done_steps;
+        // Steps over conversations may differ in size, so the time left follows the tokens.
+        let (length, done) = match plan.rollouts {
+            Some(_) => (plan.steps, plan.done_steps),
+            None => {
+                let per_step = plan.tokens.checked_div(plan.steps).unwrap_or(0);
+                (plan.tokens, per_step * plan.done_steps)
+            }
+        };
+        let bar = self.terminal.bar("training", length);
         bar.set_position(done);
         bar.reset_eta();
         self.stage = Some(Shown {
@@ -115,6 +123,28 @@ impl Show {
         ));
     }
 
+    fn rl_step(&mut self, step: &RlStepMetrics) {
+        let Some(stage) = &mut self.stage else { return };
+        stage.done_steps += 1;
+        stage.bar.inc(1);
+        let line = rl_line(step, stage.done_steps, stage.plan.steps);
+        stage.bar.set_message(line.clone());
+        if !self.terminal.shows_bars() {
+            self.terminal.note(line);
+        }
+    }
+
+    fn rl_evaluation(&self, metrics: &RlEvaluationMetrics) {
+        self.note(&format!(
+            "step {} · accuracy {} on {} tasks, {} of the calls in right episodes failed, {:.1} s",
+            metrics.step,
+            percent(metrics.accuracy),
+            metrics.tasks,
+            percent(metrics.tool_error_share_right),
+            metrics.seconds
+        ));
+    }
+
     fn tell_stop(&mut self) {
         if self.stop.is_asked() && !self.told_stop {
             self.told_stop = true;
@@ -126,6 +156,31 @@ impl Show {
 fn time_left(stage: &Shown, tokens_per_s: f64, steps: u64) -> String {
     let per_step = stage.plan.tokens as f64 / stage.plan.steps as f64;
     show_seconds(per_step * steps as f64 / tokens_per_s)
+}
+
+/// A step of reinforcement learning: what came out, and where its time went.
+fn rl_line(step: &RlStepMetrics, done: u64, of: u64) -> String {
+    let share = |seconds: f64| 100.0 * seconds / step.seconds;
+    format!(
+        "step {done}/{of} · reward {} · tool errors in right episodes {} · {:.0} tokens long · {} of \
+         {} groups used · {:.0} tokens/s · {:.1} s: {:.0} % generating, {:.0} % updating, {:.0} % \
+         waiting for tools",
+        step.reward_mean.map_or_else(|| "–".to_owned(), |reward| format!("{reward:.3}")),
+        percent(step.tool_error_share_right),
+        step.response_tokens_mean.unwrap_or(0.0),
+        step.groups_used,
+        step.groups,
+        step.tokens_per_s,
+        step.seconds,
+        share(step.seconds_generating),
+        share(step.seconds_updating),
+        share(step.seconds_tools_waiting)
+    )
+}
+
+/// A share for people; `–` of nothing.
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", 100.0 * share))
 }
 
 /// A time for people: `42 s`, `12 min`, `3 h 05 min`.
@@ -155,6 +210,17 @@ impl Observer for Show {
             }
             Event::Step(step) => self.step(step),
             Event::Evaluation(metrics) => self.evaluation(metrics),
+            Event::Filtered { tasks, left_out } => {
+                self.note(&format!("{left_out} of {tasks} tasks are solved already and left out"));
+            }
+            Event::RollingOut { progress, .. } => {
+                if let Some(stage) = &self.stage {
+                    let Progress { ended, of, .. } = progress;
+                    stage.bar.set_message(format!("{ended} of {of} rollouts"));
+                }
+            }
+            Event::RlStep(step) => self.rl_step(step),
+            Event::RlEvaluation(metrics) => self.rl_evaluation(metrics),
             Event::Checkpoint { path, seconds, .. } => {
                 self.note(&format!("saved {} in {seconds:.1} s", path.display()));
             }
