@@ -51,10 +51,7 @@ const PLACE: &[Metric] = &[
     metric("step", "steps", "steps of the optimiser in the whole run, this one counted")
         .at(EVERYWHERE),
     metric("stage", "index", "stage of the recipe, from 0").at(EVERYWHERE),
-    metric("stage_step", "steps", "steps of this stage, this one counted").at(STEPS),
     metric("epoch", "index", "pass over the data, from 0").at(STEPS),
-    metric("weight_version", "index", "version of the weights that the rollouts were sampled with")
-        .at(ROLLOUTS),
 ];
 
 const REWARD: &[Metric] = &[
@@ -112,7 +109,6 @@ const GROUPS: &[Metric] = &[
 ];
 
 const TOOLS: &[Metric] = &[
-    metric("tool_calls", "calls", "tool calls of all episodes").at(ROLLOUTS),
     metric("tool_calls_per_episode", "calls", "tool calls of all episodes over episodes").at(ROLLOUTS),
     metric("tool_error_share", "share", "failed tool calls among those of all episodes").at(ROLLOUTS),
     metric(
@@ -125,7 +121,7 @@ const TOOLS: &[Metric] = &[
     metric(
         "tool_error_share_kept",
         "share",
-        "failed tool calls among those of the right episodes that are learned from",
+        "failed tool calls among those of the episodes that are learned from",
     ),
     metric("tool_timeout_share", "share", "tool calls that ran out of time among those of all episodes")
         .at(ROLLOUTS)
@@ -135,7 +131,6 @@ const TOOLS: &[Metric] = &[
     metric("tool_answer_cut_share", "share", "tool calls whose answer was cut among those of all episodes")
         .at(ROLLOUTS)
         .at_most(0.2, "programs print too much, or the limit of an answer is too short"),
-    metric("tool_seconds_mean", "s", "mean wall time of a tool call").at(ROLLOUTS),
 ];
 
 const FLAWS: &[Metric] = &[
@@ -156,7 +151,6 @@ const LENGTH: &[Metric] = &[
         .at(ROLLOUTS),
     metric("response_tokens_right_mean", "tokens", "the same of episodes with a right answer")
         .at(ROLLOUTS),
-    metric("response_tokens_max", "tokens", "length of the longest response").at(ROLLOUTS),
     metric("turns_mean", "turns", "mean number of turns of the assistant").at(ROLLOUTS),
     metric("truncated_share", "share", "episodes that a limit of tokens or turns cut off")
         .at(ROLLOUTS)
@@ -183,8 +177,6 @@ const UPDATE: &[Metric] = &[
         .at_most(0.1, "the policy moves far within a step: lower the learning rate or the updates"),
     metric("clip_low_share", "share", "tokens whose ratio was clipped from below")
         .at_most(0.1, "the policy moves far within a step: lower the learning rate or the updates"),
-    metric("advantage_max", "advantage", "largest absolute advantage"),
-    metric("updates", "updates", "updates of the weights in the step"),
 ];
 
 const MISMATCH: &[Metric] = &[
@@ -205,8 +197,6 @@ const MISMATCH: &[Metric] = &[
          number",
     )
     .between(0.9, 1.0, "a few tokens would carry the correction for the mismatch"),
-    metric("stale_versions_max", "versions", "versions by which the oldest sampled token's weights lag")
-        .at_most(0.0, "rollouts were sampled with weights of an earlier step"),
 ];
 
 const AMOUNT: &[Metric] = &[
@@ -242,5 +232,4 @@ const SPEED: &[Metric] = &[
     metric("seconds_weights", "s", "time in which new weights were brought into the engine"),
     metric("seconds_other", "s", "what is left of the step: selection, packing, writing down"),
     metric("kv_use_max", "share", "largest part of the key and value cache in use").at(ROLLOUTS),
-    metric("running_max", "episodes", "most episodes that ran at once").at(ROLLOUTS),
 ];

@@ -8,3 +8,13 @@ mod golden;
 mod run;
 mod support;
 mod tensorboard;
+
+#[path = "../../../../fuzz/checks/groups.rs"]
+mod groups;
+#[path = "../../../../fuzz/checks/replay.rs"]
+mod replay;
+
+#[test]
+fn groups_of_any_bytes() {
+    replay::replay("groups", groups::check);
+}
