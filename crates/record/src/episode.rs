@@ -15,7 +15,7 @@ mod group;
 use serde::{Deserialize, Serialize};
 
 pub use check::Misfit;
-pub use group::{DropCause, Dropped, Group, GroupVerdict, Kept, Lost, Penalties};
+pub use group::{DropCause, Dropped, Evaluated, Group, GroupVerdict, Kept, Lost, Penalties};
 
 /// Version of the form in which episodes are written. A reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;

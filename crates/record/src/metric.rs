@@ -20,6 +20,9 @@ pub struct Metric {
     pub healthy: Option<Healthy>,
     /// Where it is logged.
     pub logged: &'static [Place],
+    /// It depends on the machine and on what else that did, and differs when a run is repeated; all
+    /// others follow from recipe, data and model.
+    pub is_measured: bool,
 }
 
 /// Values of a healthy run, the ends among them.
@@ -121,7 +124,9 @@ mod tests {
              some of these numbers and a `kind`. A number that is not finite is `null` there. A \
              share lies between 0 and 1. TensorBoard shows them as `topic/name`, Prometheus gets \
              them as `rocstar_train_name`. Where a healthy run keeps a number within a range, the \
-             range is given, with what a value outside tells.\n",
+             range is given, with what a value outside tells. A number marked † depends on the \
+             machine and on what else that did; all others are the same, to the last digit, when a \
+             run is repeated, or stopped and resumed.\n",
         );
         for topic in topics() {
             let _ = write!(
@@ -136,9 +141,12 @@ mod tests {
                 );
                 let logged: Vec<&str> = metric.logged.iter().map(|place| place.name()).collect();
                 let Metric { name, unit, meaning, .. } = metric;
+                let mark = if metric.is_measured { " †" } else { "" };
                 let logged = logged.join(", ");
-                let _ =
-                    writeln!(document, "| `{name}` | {unit} | {meaning} | {healthy} | {logged} |");
+                let _ = writeln!(
+                    document,
+                    "| `{name}`{mark} | {unit} | {meaning} | {healthy} | {logged} |"
+                );
             }
         }
         document

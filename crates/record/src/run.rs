@@ -7,7 +7,8 @@
 //!               metrics.jsonl                   a line for each step and evaluation
 //!               events.jsonl                    what happened to the run
 //!               episodes/step_000123.jsonl.zst  the step's groups, a line each, kept and dropped
-//!               eval/<suite>/step_000123.json   an evaluation
+//!               eval/<suite>/step_000123.json   an evaluation in numbers
+//!               eval/<suite>/step_000123.jsonl.zst  its tasks with their episodes, a line each
 //!               checkpoints/step_000123/        the trainer's, see there
 //!               tb/                             TensorBoard's event files
 //!               lock                            held by the process that works on the run
@@ -19,15 +20,17 @@
 //! earlier step.
 //!
 //! A run that was stopped or killed and went on holds, byte for byte, what one that wasn't holds:
-//! `config.toml`, every line of `metrics.jsonl` and every group of `episodes/`, except the times in
-//! them (`seconds` and what is made of it; `timing`, `wall_us`, `cpu_us` and `memory_bytes` of
-//! episodes). `events.jsonl`, `env.json` and `tb/` tell the story of the processes, so they differ.
+//! `config.toml`, every line of `metrics.jsonl`, every group of `episodes/` and every evaluation,
+//! except what is measured on the way: numbers that the registry says are
+//! ([`crate::metric::Metric::is_measured`]), and `timing`, `wall_us`, `cpu_us` and `memory_bytes` of
+//! episodes. `events.jsonl`, `env.json` and `tb/` tell the story of the processes, so they differ.
 
 mod error;
 mod files;
 mod lines;
 mod reader;
 mod writer;
+mod written;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,8 +39,9 @@ use serde_json::Value;
 
 pub use error::Error;
 pub use lines::{JsonLines, Notice, Problem};
-pub use reader::{Ending, Groups, Reader, State};
+pub use reader::{Ending, Reader, State};
 pub use writer::RunDirectory;
+pub use written::Written;
 
 /// Version of the layout. A reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -82,6 +86,21 @@ fn steps(folder: &Path, ending: &str) -> Result<Vec<u64>, Error> {
 fn is_plain(name: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(fits)
+}
+
+/// Where an evaluation of `suite` after `step` is in the run at `path`, without its ending.
+fn evaluation_path(path: &Path, suite: &str, step: u64) -> Result<PathBuf, Error> {
+    if !is_plain(suite) {
+        return Err(Error::SuiteName(suite.to_owned()));
+    }
+    Ok(path.join(EVALUATIONS).join(suite).join(step_name(step)))
+}
+
+/// The path with something behind its name.
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
 }
 
 /// Where the episodes of `step` are in the run at `path`.

@@ -136,3 +136,58 @@ pub enum Outcome {
     /// It was asked to stop, saved its state and can go on.
     Stopped,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use pretty_assertions::assert_eq;
+    use rocstar_record::metric::{self, Place};
+
+    use super::*;
+
+    /// The numbers of a line, and of the metrics that the registry says are logged there.
+    fn logged_and_registered(line: &MetricsLine<'_>, place: Place) -> [BTreeSet<String>; 2] {
+        let line = serde_json::to_value(line).unwrap();
+        let logged = line.as_object().unwrap().keys().filter(|key| *key != "kind").cloned();
+        let all = metric::topics().iter().flat_map(|topic| topic.metrics);
+        let registered = all.filter(|metric| metric.logged.contains(&place));
+        [logged.collect(), registered.map(|metric| metric.name.to_owned()).collect()]
+    }
+
+    #[test]
+    fn every_number_of_a_line_is_in_the_registry() {
+        let step = StepMetrics {
+            step: 1,
+            stage: 0,
+            epoch: 0,
+            loss: 0.5,
+            learning_rate: 1e-3,
+            gradient_norm: 1.0,
+            sequences: 1,
+            tokens: 1,
+            learnt_tokens: 1,
+            micro_batches: 1,
+            seconds: 1.0,
+            tokens_per_s: 1.0,
+        };
+        let evaluation = EvaluationMetrics {
+            step: 1,
+            stage: 0,
+            loss: 0.5,
+            sequences: 1,
+            learnt_tokens: 1,
+            seconds: 1.0,
+        };
+        let lines = [
+            (MetricsLine::Step(&step), Place::SftStep),
+            (MetricsLine::Evaluation(&evaluation), Place::SftEvaluation),
+            (MetricsLine::RlStep(&RlStepMetrics::default()), Place::RlStep),
+            (MetricsLine::RlEvaluation(&RlEvaluationMetrics::default()), Place::RlEvaluation),
+        ];
+        for (line, place) in lines {
+            let [logged, registered] = logged_and_registered(&line, place);
+            assert_eq!(logged, registered, "{}", place.name());
+        }
+    }
+}

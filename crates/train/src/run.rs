@@ -12,7 +12,7 @@ use std::time::Instant;
 use rocstar_nn::files::{self, StoreAs};
 use rocstar_nn::optimizer::AdamW;
 use rocstar_nn::step::Model;
-use rocstar_record::episode::Group;
+use rocstar_record::episode::{Evaluated, Group, SCHEMA_VERSION};
 use rocstar_record::run::RunDirectory;
 use rocstar_rollout::{MathVerifier, RolledOut, Verifier};
 use rocstar_sandbox::Sandbox;
@@ -316,12 +316,17 @@ impl RunLog {
         tasks: &[RolledOut],
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        let tasks: Vec<Value> = tasks
+        let tasks: Vec<Evaluated> = tasks
             .iter()
-            .map(|one| json!({ "task": *one.task, "episodes": one.episodes, "lost": one.lost }))
+            .map(|one| Evaluated {
+                schema: SCHEMA_VERSION,
+                task: one.task.id.clone(),
+                answer: one.task.answer.clone(),
+                episodes: one.episodes.clone(),
+                lost: one.lost.clone(),
+            })
             .collect();
-        let evaluation = json!({ "metrics": metrics, "tasks": tasks });
-        self.directory.write_evaluation(HELD_OUT, metrics.step, &evaluation)?;
+        self.directory.write_evaluation(HELD_OUT, metrics.step, &metrics, &tasks)?;
         self.directory.metric(&MetricsLine::RlEvaluation(&metrics))?;
         observer.event(&Event::RlEvaluation(Box::new(metrics)));
         Ok(())

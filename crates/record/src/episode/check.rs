@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Episode, Group, GroupVerdict, SCHEMA_VERSION, Turn, total};
+use super::{Episode, Evaluated, Group, GroupVerdict, Lost, SCHEMA_VERSION, Turn, total};
 
 /// Parts of an episode that don't fit each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,13 +120,7 @@ impl Group {
         if (self.verdict == GroupVerdict::Used) != (kept > 0) {
             return Err(Misfit::GroupVerdict { kept });
         }
-        let mut samples = BTreeSet::new();
-        let of_episodes = self.episodes().map(|(episode, _)| episode.sample);
-        for sample in of_episodes.chain(self.lost.iter().map(|lost| lost.sample)) {
-            if !samples.insert(sample) {
-                return Err(Misfit::SampleTwice { sample });
-            }
-        }
+        check_samples(self.episodes().map(|(episode, _)| episode), &self.lost)?;
         if self.kept.iter().any(|kept| !kept.advantage.is_finite()) {
             return Err(Misfit::NotFinite { field: "advantage" });
         }
@@ -141,6 +135,41 @@ impl Group {
         }
         Ok(())
     }
+}
+
+impl Evaluated {
+    /// Whether its episodes' parts fit, and it is complete in itself.
+    ///
+    /// # Errors
+    /// The first part that does not.
+    pub fn check(&self) -> Result<(), Misfit> {
+        if self.schema > SCHEMA_VERSION {
+            return Err(Misfit::NewerSchema { found: self.schema });
+        }
+        check_samples(self.episodes.iter(), &self.lost)?;
+        for episode in &self.episodes {
+            if episode.task != self.task {
+                return Err(Misfit::OtherGroup { sample: episode.sample });
+            }
+            episode.check()?;
+        }
+        Ok(())
+    }
+}
+
+/// Every rollout is there once.
+fn check_samples<'a>(
+    episodes: impl Iterator<Item = &'a Episode>,
+    lost: &[Lost],
+) -> Result<(), Misfit> {
+    let mut samples = BTreeSet::new();
+    let all = episodes.map(|episode| episode.sample).chain(lost.iter().map(|lost| lost.sample));
+    for sample in all {
+        if !samples.insert(sample) {
+            return Err(Misfit::SampleTwice { sample });
+        }
+    }
+    Ok(())
 }
 
 impl Episode {

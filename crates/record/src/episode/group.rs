@@ -1,4 +1,4 @@
-//! A group of episodes: what became of all rollouts of one task.
+//! What became of all rollouts of one task, in a step of training or in an evaluation.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,21 @@ pub struct Group {
     pub kept: Vec<Kept>,
     /// Episodes that are not, each with its cause.
     pub dropped: Vec<Dropped>,
+    /// Rollouts that came to no episode.
+    pub lost: Vec<Lost>,
+}
+
+/// The rollouts of one task in an evaluation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Evaluated {
+    /// [`super::SCHEMA_VERSION`] of the writer.
+    pub schema: u32,
+    /// The task.
+    pub task: TaskId,
+    /// The answer that the task's data says is right.
+    pub answer: String,
+    /// Its episodes.
+    pub episodes: Vec<Episode>,
     /// Rollouts that came to no episode.
     pub lost: Vec<Lost>,
 }

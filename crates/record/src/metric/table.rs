@@ -10,12 +10,16 @@ const SFT: &[Place] = &[SftStep, SftEvaluation];
 
 /// An entry without a healthy range, logged at RL steps.
 const fn metric(name: &'static str, unit: &'static str, meaning: &'static str) -> Metric {
-    Metric { name, unit, meaning, healthy: None, logged: &[RlStep] }
+    Metric { name, unit, meaning, healthy: None, logged: &[RlStep], is_measured: false }
 }
 
 impl Metric {
     const fn at(self, logged: &'static [Place]) -> Self {
         Self { logged, ..self }
+    }
+
+    const fn measured(self) -> Self {
+        Self { is_measured: true, ..self }
     }
 
     const fn at_most(self, highest: f64, otherwise: &'static str) -> Self {
@@ -56,7 +60,7 @@ const PLACE: &[Metric] = &[
 
 const REWARD: &[Metric] = &[
     metric("reward_mean", "reward", "mean reward of all rollouts that came to an episode")
-        .at(ROLLOUTS),
+        .at(&[RlStep]),
     metric("accuracy", "share", "right final answers among all rollouts that came to an episode")
         .at(ROLLOUTS),
     metric("accuracy_standard_error", "share", "standard error of `accuracy`, clustered by task")
@@ -70,17 +74,10 @@ const REWARD: &[Metric] = &[
     metric("unparseable_share", "share", "rollouts without a final answer that can be read")
         .at(ROLLOUTS)
         .at_most(0.2, "the policy does not keep to the form of the answer, or is cut off"),
-    metric(
-        "undecided_share",
-        "share",
-        "rollouts whose answer the verifier could neither accept nor refuse",
-    )
-    .at(ROLLOUTS)
-    .at_most(0.02, "answers of the data are of a kind that the verifier can't compare"),
 ];
 
 const GROUPS: &[Metric] = &[
-    metric("groups", "groups", "tasks that were rolled out").at(ROLLOUTS),
+    metric("groups", "groups", "tasks that were rolled out").at(&[RlStep]),
     metric("groups_used", "groups", "groups that are learned from")
         .at_least(1.0, "there was nothing to learn from: the step changed no weight"),
     metric("groups_all_right", "groups", "groups that are dropped since every rollout was right"),
@@ -96,9 +93,9 @@ const GROUPS: &[Metric] = &[
         "groups that are dropped since too many rollouts were lost",
     )
     .at_most(0.0, "the code environment or the engine fails often"),
-    metric("groups_refilled", "groups", "groups that were rolled out in place of dropped ones"),
-    metric("rollouts", "rollouts", "rollouts that came to an episode").at(ROLLOUTS),
-    metric("kept_rollouts", "rollouts", "rollouts that are learned from"),
+    metric("tasks", "tasks", "tasks that were evaluated").at(&[RlEvaluation]),
+    metric("samples", "rollouts", "rollouts of each task").at(&[RlEvaluation]),
+    metric("rollouts", "rollouts", "rollouts that came to an episode").at(&[RlStep]),
     metric(
         "lost_rollouts",
         "rollouts",
@@ -123,14 +120,6 @@ const TOOLS: &[Metric] = &[
         "share",
         "failed tool calls among those of the episodes that are learned from",
     ),
-    metric("tool_timeout_share", "share", "tool calls that ran out of time among those of all episodes")
-        .at(ROLLOUTS)
-        .at_most(0.05, "programs search too long, or the limit of a call is too short"),
-    metric("malformed_call_share", "share", "tool calls that could not be read among those of all episodes")
-        .at(ROLLOUTS),
-    metric("tool_answer_cut_share", "share", "tool calls whose answer was cut among those of all episodes")
-        .at(ROLLOUTS)
-        .at_most(0.2, "programs print too much, or the limit of an answer is too short"),
 ];
 
 const FLAWS: &[Metric] = &[
@@ -173,6 +162,7 @@ const UPDATE: &[Metric] = &[
         "mean entropy of the policy over the tokens that are learned from",
     )
     .at_least(0.01, "the policy has collapsed: its rollouts no longer differ"),
+    metric("updates", "updates", "updates of the weights in the step, 0 where no group was of use"),
     metric("clip_high_share", "share", "tokens whose ratio was clipped from above")
         .at_most(0.1, "the policy moves far within a step: lower the learning rate or the updates"),
     metric("clip_low_share", "share", "tokens whose ratio was clipped from below")
@@ -204,32 +194,34 @@ const AMOUNT: &[Metric] = &[
     metric("tokens", "tokens", "tokens that went through the model").at(STEPS),
     metric("learnt_tokens", "tokens", "of these, tokens to learn").at(SFT),
     metric("policy_tokens", "tokens", "tokens that the policy sampled, in all rollouts")
-        .at(ROLLOUTS),
-    metric(
-        "kept_policy_tokens",
-        "tokens",
-        "of these, tokens that are learned from: the loss's denominator",
-    ),
-    metric("micro_batches", "micro-batches", "times the model was gone through").at(STEPS),
+        .at(&[RlStep]),
+    metric("micro_batches", "micro-batches", "times the model was gone through").at(&[SftStep]),
 ];
 
 const SPEED: &[Metric] = &[
-    metric("seconds", "s", "what the step or the evaluation took").at(EVERYWHERE),
+    metric("seconds", "s", "what the step or the evaluation took").at(EVERYWHERE).measured(),
     metric(
         "tokens_per_s",
         "tokens/s",
-        "in SFT tokens, in RL tokens that the policy sampled, over seconds",
+        "in SFT tokens over seconds, in RL tokens that the policy sampled over the seconds in which the engine generated",
     )
-    .at(&[SftStep, RlStep, RlEvaluation]),
-    metric("seconds_generating", "s", "time in which the engine generated").at(ROLLOUTS),
+    .at(STEPS).measured(),
+    metric("seconds_generating", "s", "time in which the engine generated").at(&[RlStep]).measured(),
     metric(
         "seconds_tools_waiting",
         "s",
         "time in which nothing was generated since every running episode waited for a tool",
     )
-    .at(ROLLOUTS),
-    metric("seconds_updating", "s", "time of forward, backward and optimiser"),
-    metric("seconds_weights", "s", "time in which new weights were brought into the engine"),
-    metric("seconds_other", "s", "what is left of the step: selection, packing, writing down"),
-    metric("kv_use_max", "share", "largest part of the key and value cache in use").at(ROLLOUTS),
+    .at(&[RlStep]).measured(),
+    metric("seconds_verifying", "s", "time in which nothing was generated and no tool ran, since answers were checked").measured(),
+    metric("seconds_updating", "s", "time of forward, backward and optimiser").measured(),
+    metric("seconds_weights", "s", "time in which new weights were brought into the engine").measured(),
+    metric("seconds_other", "s", "what is left of the step: selection, packing, writing down").measured(),
+    metric(
+        "pre_emptions",
+        "episodes",
+        "times that an episode lost its place in the cache and was computed again",
+    )
+    .at_most(0.0, "reservations are too small: fewer episodes should run at once").measured(),
+    metric("kv_use_max", "share", "largest part of the key and value cache that was reserved at once").at(&[RlStep]).measured(),
 ];

@@ -7,23 +7,19 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::error::{Error, on_file};
 use super::files::{names, open_ordinary, read_ordinary};
 use super::lines::JsonLines;
 use super::writer::lock_owner;
+use super::written::Written;
 use super::{
     CHECKPOINTS, CONFIG, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS, LOCK,
-    MAX_SMALL_FILE_BYTES, METRICS, check_schema, episodes_path, is_plain, read_environment,
-    step_name, steps,
+    MAX_SMALL_FILE_BYTES, METRICS, check_schema, episodes_path, evaluation_path, is_plain,
+    read_environment, step_name, steps, with_ending,
 };
-use crate::episode::{Group, SCHEMA_VERSION};
-use crate::log::Records;
-
-/// Largest evaluation that is read.
-const MAX_EVALUATION_BYTES: u64 = 256 << 20;
+use crate::episode::{Evaluated, Group};
 
 /// A run that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,11 +118,8 @@ impl Reader {
     ///
     /// # Errors
     /// There are none of this step, or the file can't be opened.
-    pub fn groups(&self, step: u64) -> Result<Groups, Error> {
-        let path = episodes_path(&self.path, step);
-        open_ordinary(&path)?;
-        let records = Records::open(&path).map_err(on_file("read", &path))?;
-        Ok(Groups { path, step, records: Some(records) })
+    pub fn groups(&self, step: u64) -> Result<Written<Group>, Error> {
+        Written::open(episodes_path(&self.path, step), step)
     }
 
     /// Suites that were evaluated, each with its steps, the earliest first.
@@ -140,18 +133,24 @@ impl Reader {
         suites.map(|name| Ok((name.clone(), steps(&folder.join(name), EVALUATION_END)?))).collect()
     }
 
-    /// The evaluation of `suite` after `step`.
+    /// The numbers of the evaluation of `suite` after `step`.
     ///
     /// # Errors
     /// There is none, or it can't be read.
     pub fn evaluation(&self, suite: &str, step: u64) -> Result<Value, Error> {
-        if !is_plain(suite) {
-            return Err(Error::SuiteName(suite.to_owned()));
-        }
-        let path = self.path.join(EVALUATIONS).join(suite).join(step_name(step) + EVALUATION_END);
-        let text = read_ordinary(&path, MAX_EVALUATION_BYTES)?;
+        let path = with_ending(&evaluation_path(&self.path, suite, step)?, EVALUATION_END);
+        let text = read_ordinary(&path, MAX_SMALL_FILE_BYTES)?;
         let evaluation = serde_json::from_slice(&text).map_err(io::Error::from);
         evaluation.map_err(on_file("read", &path))
+    }
+
+    /// The tasks of the evaluation of `suite` after `step`, in their order.
+    ///
+    /// # Errors
+    /// There are none, or the file can't be opened.
+    pub fn evaluated(&self, suite: &str, step: u64) -> Result<Written<Evaluated>, Error> {
+        let path = evaluation_path(&self.path, suite, step)?;
+        Written::open(with_ending(&path, EPISODES_END), step)
     }
 
     /// Steps whose checkpoints are there, the earliest first.
@@ -203,50 +202,5 @@ impl Reader {
             }
             Err(TryLockError::Error(source)) => Err(on_file("lock", &path)(source)),
         }
-    }
-}
-
-/// Groups of a step, one in memory at a time. The first error is the last item.
-#[derive(Debug)]
-pub struct Groups {
-    path: PathBuf,
-    step: u64,
-    records: Option<Records<Group>>,
-}
-
-/// What is read of a group that can't be read whole.
-#[derive(Deserialize)]
-struct Schema {
-    schema: u32,
-}
-
-impl Groups {
-    fn read(&mut self) -> Result<Option<Group>, Error> {
-        let Some(records) = &mut self.records else { return Ok(None) };
-        let Some(record) = records.next() else { return Ok(None) };
-        let group = record.map_err(|error| {
-            // A newer form need not look like this one.
-            match serde_json::from_slice(records.line()) {
-                Ok(Schema { schema }) if schema > SCHEMA_VERSION => Error::NewerSchema {
-                    path: self.path.clone(),
-                    found: u64::from(schema),
-                    known: SCHEMA_VERSION,
-                },
-                _ => on_file("read", &self.path)(error),
-            }
-        })?;
-        match group.check() {
-            Ok(()) => Ok(Some(group)),
-            Err(source) => Err(Error::Group { step: self.step, task: group.task.0, source }),
-        }
-    }
-}
-
-impl Iterator for Groups {
-    type Item = Result<Group, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let group = self.read().inspect_err(|_| self.records = None);
-        group.transpose()
     }
 }

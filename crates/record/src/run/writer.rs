@@ -15,10 +15,10 @@ use super::error::{Error, on_file};
 use super::files::{Lines, PARTIAL, names, remove_if_there, sync_folder, write_whole};
 use super::{
     CHECKPOINTS, CONFIG, ENVIRONMENT, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS,
-    LOCK, METRICS, SCHEMA_VERSION, TENSORBOARD, check_schema, episodes_path, is_plain, step_name,
-    step_of, steps,
+    LOCK, METRICS, SCHEMA_VERSION, TENSORBOARD, check_schema, episodes_path, evaluation_path,
+    is_plain, step_of, steps, with_ending,
 };
-use crate::episode::Group;
+use crate::episode::{Evaluated, Group};
 use crate::log;
 
 /// How often the lock is tried, and the pause between.
@@ -159,24 +159,29 @@ impl RunDirectory {
         Ok(bytes)
     }
 
-    /// Writes an evaluation of `suite` after `step`: whole or absent.
+    /// Writes an evaluation of `suite` after `step`: its numbers, and its tasks in the order given.
+    /// Each file is whole or absent; where the numbers are there, so are the tasks.
     ///
     /// # Errors
-    /// The suite's name can't be a folder's, or the file can't be written.
+    /// The suite's name can't be a folder's, the parts of a task don't fit, or a file can't be
+    /// written.
     pub fn write_evaluation(
         &self,
         suite: &str,
         step: u64,
-        evaluation: &impl Serialize,
+        numbers: &impl Serialize,
+        tasks: &[Evaluated],
     ) -> Result<(), Error> {
-        if !is_plain(suite) {
-            return Err(Error::SuiteName(suite.to_owned()));
+        let path = evaluation_path(&self.path, suite, step)?;
+        for evaluated in tasks {
+            let task = || evaluated.task.0.clone();
+            evaluated.check().map_err(|source| Error::Group { step, task: task(), source })?;
         }
-        let folder = self.path.join(EVALUATIONS).join(suite);
-        fs::create_dir_all(&folder).map_err(on_file("make", &folder))?;
-        let path = folder.join(step_name(step) + EVALUATION_END);
-        write_whole(&path, |file| {
-            let mut text = serde_json::to_string_pretty(evaluation)?;
+        let folder = path.parent().unwrap_or(&self.path);
+        fs::create_dir_all(folder).map_err(on_file("make", folder))?;
+        write_whole(&with_ending(&path, EPISODES_END), |file| log::write(file, tasks).map(drop))?;
+        write_whole(&with_ending(&path, EVALUATION_END), |file| {
+            let mut text = serde_json::to_string_pretty(numbers)?;
             text.push('\n');
             file.write_all(text.as_bytes())
         })
@@ -199,7 +204,9 @@ impl RunDirectory {
         remove_later(&self.path.join(EPISODES), EPISODES_END, step)?;
         let evaluations = self.path.join(EVALUATIONS);
         for suite in names(&evaluations)?.iter().filter(|name| is_plain(name)) {
-            remove_later(&evaluations.join(suite), EVALUATION_END, step)?;
+            for ending in [EVALUATION_END, EPISODES_END] {
+                remove_later(&evaluations.join(suite), ending, step)?;
+            }
         }
         Ok(())
     }
@@ -365,7 +372,7 @@ mod tests {
         let (_folder, mut directory) = begun();
         for step in 1..=3 {
             directory.write_episodes(step, &[group(step), group(step)]).unwrap();
-            directory.write_evaluation("aime-2024", step, &json!({"accuracy": 0.5})).unwrap();
+            directory.write_evaluation("aime-2024", step, &json!({}), &[]).unwrap();
         }
         let path = directory.path().to_owned();
         fs::write(path.join("episodes/step_000004.jsonl.zst.partial"), "half").unwrap();
@@ -373,7 +380,8 @@ mod tests {
         directory.cut_back(1, 0).unwrap();
         let episodes = path.join(EPISODES);
         assert_eq!(names(&episodes).unwrap(), ["notes.txt", "step_000001.jsonl.zst"]);
-        assert_eq!(names(&path.join("eval/aime-2024")).unwrap(), ["step_000001.json"]);
+        let evaluations = names(&path.join("eval/aime-2024")).unwrap();
+        assert_eq!(evaluations, ["step_000001.json", "step_000001.jsonl.zst"]);
         let read = log::read::<Group>(&episodes_path(&path, 1)).unwrap();
         assert_eq!(read.records, [group(1), group(1)]);
     }
@@ -387,7 +395,7 @@ mod tests {
         let newer = Group { schema: 99, ..group(1) };
         assert!(matches!(directory.write_episodes(1, &[newer]), Err(Error::Group { .. })));
         assert_eq!(names(&directory.path().join(EPISODES)).unwrap(), ["step_000001.jsonl.zst"]);
-        let error = directory.write_evaluation("../aime", 1, &json!({})).unwrap_err();
+        let error = directory.write_evaluation("../aime", 1, &json!({}), &[]).unwrap_err();
         assert!(matches!(error, Error::SuiteName(name) if name == "../aime"));
     }
 }

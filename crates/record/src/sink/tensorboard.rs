@@ -38,7 +38,7 @@ impl TensorBoard {
         let mut sink = Self { path, file };
         sink.write(&message::version(unix_s))?;
         if let Some(step) = resumed_step {
-            sink.write(&message::session_start(unix_s, step + 1))?;
+            sink.write(&message::session_start(unix_s, step.saturating_add(1)))?;
         }
         Ok(sink)
     }

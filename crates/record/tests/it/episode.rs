@@ -1,9 +1,9 @@
 //! Parts of episodes and groups fit each other, or are named.
 
 use pretty_assertions::assert_eq;
-use rocstar_record::episode::{Episode, GroupVerdict, Misfit};
+use rocstar_record::episode::{Episode, Evaluated, GroupVerdict, Misfit};
 
-use crate::support::{episode, groups};
+use crate::support::{episode, evaluated, groups};
 
 #[test]
 fn tokens_of_tools_and_templates_are_not_trained_on() {
@@ -66,4 +66,19 @@ fn a_group_is_checked_with_its_episodes() {
     let mut changed = group;
     changed.dropped[0].episode.log_probs.pop();
     assert!(matches!(changed.check(), Err(Misfit::LogProbs { .. })));
+}
+
+#[test]
+fn a_task_of_an_evaluation_is_checked_with_its_episodes() {
+    let evaluated = evaluated();
+    evaluated.check().expect("parts that fit");
+    let check = |change: fn(&mut Evaluated)| {
+        let mut changed = evaluated.clone();
+        change(&mut changed);
+        changed.check().expect_err("a misfit")
+    };
+    assert_eq!(check(|it| it.schema = 99), Misfit::NewerSchema { found: 99 });
+    assert_eq!(check(|it| it.lost[0].sample = 1), Misfit::SampleTwice { sample: 1 });
+    assert_eq!(check(|it| it.task.0.clear()), Misfit::OtherGroup { sample: 0 });
+    assert!(matches!(check(|it| it.episodes[0].spans.clear()), Misfit::Spans { .. }));
 }

@@ -9,11 +9,11 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use pretty_assertions::assert_eq;
-use rocstar_record::episode::Group;
+use rocstar_record::episode::{Evaluated, Group};
 use rocstar_record::run::{Ending, Reader, RunDirectory, State};
 use serde_json::{Value, json};
 
-use crate::support::groups;
+use crate::support::{evaluated, groups};
 
 const CONFIG: &str = "seed = 1\n\n[run]\nname = \"golden\"\n";
 
@@ -54,8 +54,8 @@ fn write(path: &Path) {
         directory.event(event, details).unwrap();
     }
     directory.write_episodes(12, &groups()).unwrap();
-    let evaluation = json!({"accuracy": 0.25, "tasks": [{"id": "a", "right": 1}]});
-    directory.write_evaluation("sums", 13, &evaluation).unwrap();
+    let numbers = json!({"accuracy": 0.25, "samples": 4});
+    directory.write_evaluation("sums", 13, &numbers, &[evaluated()]).unwrap();
 }
 
 /// The text of a file; packed ones are unpacked, and the times of events are 0.
@@ -80,13 +80,14 @@ fn text(path: &Path) -> String {
     lines.collect()
 }
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "config.toml",
     "env.json",
     "metrics.jsonl",
     "events.jsonl",
     "episodes/step_000012.jsonl.zst",
     "eval/sums/step_000013.json",
+    "eval/sums/step_000013.jsonl.zst",
 ];
 
 #[test]
@@ -123,6 +124,8 @@ fn a_run_of_version_1_is_read() {
     assert_eq!(found, groups());
     assert_eq!(reader.evaluations().unwrap(), [("sums".to_owned(), vec![13])]);
     assert_eq!(reader.evaluation("sums", 13).unwrap()["accuracy"], json!(0.25));
+    let found: Vec<Evaluated> = reader.evaluated("sums", 13).unwrap().map(Result::unwrap).collect();
+    assert_eq!(found, [evaluated()]);
     assert_eq!(reader.checkpoint_steps().unwrap(), [0; 0]);
 }
 

@@ -1,8 +1,8 @@
 //! Episodes and groups in which every variant is there.
 
 use rocstar_record::episode::{
-    Author, Call, DropCause, Dropped, Episode, Finish, Group, GroupVerdict, Kept, Lost, Penalties,
-    SCHEMA_VERSION, Span, TaskId, Timing, ToolOutcome, Turn, Verdict, VerdictKind,
+    Author, Call, DropCause, Dropped, Episode, Evaluated, Finish, Group, GroupVerdict, Kept, Lost,
+    Penalties, SCHEMA_VERSION, Span, TaskId, Timing, ToolOutcome, Turn, Verdict, VerdictKind,
 };
 
 const FINISHES: [Finish; 5] = [
@@ -156,4 +156,12 @@ pub(crate) fn groups() -> [Group; 2] {
         dropped.cause = DropCause::Selection { why: "all_wrong".into() };
     }
     [used, unused]
+}
+
+/// A task of an evaluation, with a rollout that was lost.
+pub(crate) fn evaluated() -> Evaluated {
+    let [used, _] = groups();
+    let episodes = used.kept.into_iter().map(|kept| kept.episode).collect();
+    let Group { schema, task, answer, lost, .. } = used;
+    Evaluated { schema, task, answer, episodes, lost }
 }

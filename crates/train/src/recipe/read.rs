@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_written_recipe_reads_as_the_same() {
         let recipe = Recipe::from_toml(TEXT).unwrap();
-        let Stage::Sft(stage) = &recipe.stage[0];
+        let Stage::Sft(stage) = &recipe.stage[0] else { panic!("no SFT stage") };
         assert_eq!((recipe.seed, stage.epochs, stage.optimizer.beta2), (3, Some(2), 0.95));
         let again = Recipe::from_toml(&recipe.to_toml().unwrap()).unwrap();
         assert_eq!(again, recipe);

@@ -170,7 +170,7 @@ pub(crate) fn outline() -> Outline {
 
 pub(crate) fn weights(checkpoint: Option<&Checkpoint>, recipe: &Recipe) -> Model {
     let config = outline().config;
-    let rocstar_train::recipe::Stage::Sft(stage) = &recipe.stage[0];
+    let rocstar_train::recipe::Stage::Sft(stage) = &recipe.stage[0] else { panic!("no SFT stage") };
     match checkpoint {
         Some(checkpoint) if stage.lora.is_none() => {
             let loaded = files::load(&checkpoint.path).unwrap();

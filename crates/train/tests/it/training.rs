@@ -44,7 +44,7 @@ fn the_loss_falls_and_the_checkpoint_is_a_model() {
 fn micro_batches_change_nothing_but_rounding() {
     let run = |tokens: usize| {
         let mut place = Place::new(RECIPE);
-        let Stage::Sft(stage) = &mut place.recipe.stage[0];
+        let Stage::Sft(stage) = &mut place.recipe.stage[0] else { panic!("no SFT stage") };
         stage.tokens_per_micro_batch = tokens;
         place.train(false, 1).unwrap();
         place.metrics()[1].clone()
@@ -62,7 +62,7 @@ fn micro_batches_change_nothing_but_rounding() {
 #[test]
 fn a_gradient_that_is_no_number_is_not_applied() {
     let mut place = Place::new(RECIPE);
-    let Stage::Sft(stage) = &mut place.recipe.stage[0];
+    let Stage::Sft(stage) = &mut place.recipe.stage[0] else { panic!("no SFT stage") };
     stage.evaluation.paths.clear();
     let prepared = Prepared::new(place.recipe.clone(), outline()).unwrap();
     let start = Start::new(&place.recipe).unwrap();
