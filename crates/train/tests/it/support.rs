@@ -9,7 +9,7 @@ use rocstar_nn::parameters::Parameters;
 use rocstar_nn::step::Model;
 use rocstar_train::checkpoint::Checkpoint;
 use rocstar_train::recipe::Recipe;
-use rocstar_train::{Error, Event, Observer, Outcome, Outline, Prepared, Start};
+use rocstar_train::{Error, Event, Observer, Outcome, Outline, Prepared, Start, World};
 use serde_json::{Map, Value, json};
 
 /// A folder of its own with data, and the recipe of a run in it.
@@ -71,7 +71,7 @@ impl Place {
     ) -> Result<Outcome, Error> {
         let prepared = Prepared::new(self.recipe.clone(), outline())?;
         let mut observer = Recorder { events: Vec::new(), steps: 0, stop_after };
-        rocstar_train::run(&prepared, start, || Ok(model), &Value::Null, &mut observer)
+        rocstar_train::run(&prepared, start, || Ok(model), &World::new(Value::Null), &mut observer)
     }
 
     /// Lines of the metrics, without what differs from run to run.

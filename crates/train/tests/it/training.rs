@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use rocstar_nn::files;
 use rocstar_train::recipe::Stage;
-use rocstar_train::{Error, Event, Prepared, Start};
+use rocstar_train::{Error, Event, Prepared, Start, World};
 use serde_json::Value;
 
 use crate::support::{Place, Recorder, outline, tokenizer, weights, write_rows};
@@ -69,7 +69,7 @@ fn a_gradient_that_is_no_number_is_not_applied() {
     let mut model = weights(None, &place.recipe);
     model.parameters.values_mut()[0] = f32::NAN;
     let mut observer = Recorder { events: Vec::new(), steps: 0, stop_after: u64::MAX };
-    let error = rocstar_train::run(&prepared, start, || Ok(model), &Value::Null, &mut observer)
+    let error = rocstar_train::run(&prepared, start, || Ok(model), &World::new(Value::Null), &mut observer)
         .unwrap_err();
     assert!(matches!(error, Error::NotFinite { step: 1, .. }), "{error}");
     assert!(!observer.events.iter().any(|event| matches!(event, Event::Step(_))));
