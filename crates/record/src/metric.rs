@@ -50,6 +50,11 @@ pub enum Place {
 }
 
 impl Place {
+    /// An evaluation, not a step.
+    pub const fn is_evaluation(self) -> bool {
+        matches!(self, Self::SftEvaluation | Self::RlEvaluation)
+    }
+
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -123,7 +128,8 @@ mod tests {
              cargo test -p rocstar-record metric`.\n\nEvery line of a run's `metrics.jsonl` has \
              some of these numbers and a `kind`. A number that is not finite is `null` there. A \
              share lies between 0 and 1. TensorBoard shows them as `topic/name`, Prometheus gets \
-             them as `rocstar_train_name`. Where a healthy run keeps a number within a range, the \
+             them as `rocstar_train_name`; of evaluations they are `evaluation/name` and \
+             `rocstar_train_evaluation_name`. Where a healthy run keeps a number within a range, the \
              range is given, with what a value outside tells. A number marked † depends on the \
              machine and on what else that did; all others are the same, to the last digit, when a \
              run is repeated, or stopped and resumed.\n",

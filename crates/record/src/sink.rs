@@ -12,12 +12,24 @@ use std::io;
 pub use prometheus::Prometheus;
 pub use tensorboard::TensorBoard;
 
-/// Takes the values of each step.
+use crate::metric::Place;
+
+/// Where values of a run belong.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct At {
+    /// Steps of the run that are done.
+    pub step: u64,
+    /// The kind of line that they are of. Those of evaluations are kept apart: a step may have both.
+    pub place: Place,
+    /// When they were known, in seconds since 1970.
+    pub unix_s: f64,
+}
+
+/// Takes the values of each step and evaluation.
 pub trait Sink: Send + std::fmt::Debug {
-    /// The values of `step`, by their names in the registry, at a time in seconds since 1970. A name
-    /// that the registry doesn't have is taken as well, under the topic `other`.
+    /// Takes values, by their names in the registry. A name that it doesn't have is taken as well.
     ///
     /// # Errors
     /// They can't be written.
-    fn step(&mut self, step: u64, unix_s: f64, values: &[(&str, f64)]) -> io::Result<()>;
+    fn take(&mut self, at: At, values: &[(&str, f64)]) -> io::Result<()>;
 }

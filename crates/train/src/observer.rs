@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 
+use rocstar_record::metric::Place;
 use rocstar_rollout::Progress;
 use serde::Serialize;
 
@@ -127,6 +128,36 @@ pub(crate) enum MetricsLine<'a> {
     RlEvaluation(&'a RlEvaluationMetrics),
 }
 
+impl MetricsLine<'_> {
+    /// What kind of line it is.
+    pub(crate) const fn place(&self) -> Place {
+        match self {
+            Self::Step(_) => Place::SftStep,
+            Self::Evaluation(_) => Place::SftEvaluation,
+            Self::RlStep(_) => Place::RlStep,
+            Self::RlEvaluation(_) => Place::RlEvaluation,
+        }
+    }
+
+    /// Its step.
+    pub(crate) const fn step(&self) -> u64 {
+        match self {
+            Self::Step(metrics) => metrics.step,
+            Self::Evaluation(metrics) => metrics.step,
+            Self::RlStep(metrics) => metrics.step,
+            Self::RlEvaluation(metrics) => metrics.step,
+        }
+    }
+
+    /// Its numbers by their names, but for those that are absent.
+    pub(crate) fn numbers(&self) -> serde_json::Result<Vec<(String, f64)>> {
+        let line = serde_json::to_value(self)?;
+        let fields = line.as_object().into_iter().flatten();
+        let numbers = fields.filter_map(|(name, value)| Some((name.clone(), value.as_f64()?)));
+        Ok(numbers.collect())
+    }
+}
+
 /// How a run came out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -142,12 +173,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use pretty_assertions::assert_eq;
-    use rocstar_record::metric::{self, Place};
+    use rocstar_record::metric;
 
     use super::*;
 
     /// The numbers of a line, and of the metrics that the registry says are logged there.
-    fn logged_and_registered(line: &MetricsLine<'_>, place: Place) -> [BTreeSet<String>; 2] {
+    fn logged_and_registered(line: &MetricsLine<'_>) -> [BTreeSet<String>; 2] {
+        let place = line.place();
         let line = serde_json::to_value(line).unwrap();
         let logged = line.as_object().unwrap().keys().filter(|key| *key != "kind").cloned();
         let all = metric::topics().iter().flat_map(|topic| topic.metrics);
@@ -180,14 +212,14 @@ mod tests {
             seconds: 1.0,
         };
         let lines = [
-            (MetricsLine::Step(&step), Place::SftStep),
-            (MetricsLine::Evaluation(&evaluation), Place::SftEvaluation),
-            (MetricsLine::RlStep(&RlStepMetrics::default()), Place::RlStep),
-            (MetricsLine::RlEvaluation(&RlEvaluationMetrics::default()), Place::RlEvaluation),
+            MetricsLine::Step(&step),
+            MetricsLine::Evaluation(&evaluation),
+            MetricsLine::RlStep(&RlStepMetrics::default()),
+            MetricsLine::RlEvaluation(&RlEvaluationMetrics::default()),
         ];
-        for (line, place) in lines {
-            let [logged, registered] = logged_and_registered(&line, place);
-            assert_eq!(logged, registered, "{}", place.name());
+        for line in lines {
+            let [logged, registered] = logged_and_registered(&line);
+            assert_eq!(logged, registered, "{}", line.place().name());
         }
     }
 }

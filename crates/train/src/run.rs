@@ -5,15 +5,17 @@
 //! for that is its step and its place in the metrics; all else follows from recipe and data.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use rocstar_nn::files::{self, StoreAs};
 use rocstar_nn::optimizer::AdamW;
 use rocstar_nn::step::Model;
 use rocstar_record::episode::{Evaluated, Group, SCHEMA_VERSION};
 use rocstar_record::run::RunDirectory;
+use rocstar_record::sink::{At, Sink as _, TensorBoard};
 use rocstar_rollout::{MathVerifier, RolledOut, Verifier};
 use rocstar_sandbox::Sandbox;
 use serde_json::{Value, json};
@@ -159,7 +161,7 @@ pub fn measure(prepared: &Prepared, model: Model) -> Result<f64, Error> {
 }
 
 /// Runs `work` on the recipe's threads, of which nothing else makes use.
-fn on_threads<T: Send>(
+pub(crate) fn on_threads<T: Send>(
     prepared: &Prepared,
     work: impl FnOnce() -> Result<T, Error> + Send,
 ) -> Result<T, Error> {
@@ -204,7 +206,13 @@ fn run_stages(
     if !is_new {
         observer.event(&Event::Resumed { step });
     }
-    let mut log = RunLog { directory, state, options: prepared.recipe.checkpoint.clone() };
+    // From the beginning, also what came before the first step is told again.
+    let from_step = (!is_new).then(|| checkpoint.as_ref().map_or(0, |_| step + 1));
+    let folder = directory.tensorboard();
+    let tensorboard = TensorBoard::create(&folder, unix_s(), from_step);
+    let tensorboard = tensorboard.map_err(on_file("write", &folder))?;
+    let options = prepared.recipe.checkpoint.clone();
+    let mut log = RunLog { directory, tensorboard, state, options };
     let mut trained = (model, moments);
     let mut checkpoint = checkpoint.filter(|checkpoint| !checkpoint.state.stage_done);
     for (index, stage) in prepared.stages.iter().enumerate().skip(first) {
@@ -268,19 +276,32 @@ fn check_data(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<(), Error>
 #[derive(Debug)]
 pub(crate) struct RunLog {
     directory: RunDirectory,
+    tensorboard: TensorBoard,
     options: CheckpointOptions,
     /// Where the run is.
     pub(crate) state: State,
 }
 
 impl RunLog {
+    /// Writes a line of metrics down, for TensorBoard too.
+    fn line(&mut self, line: &MetricsLine<'_>) -> Result<(), Error> {
+        self.directory.metric(line)?;
+        let at = At { step: line.step(), place: line.place(), unix_s: unix_s() };
+        let numbers = line.numbers().map_err(io::Error::from);
+        let taken = numbers.and_then(|numbers| {
+            let borrowed: Vec<_> = numbers.iter().map(|(name, it)| (name.as_str(), *it)).collect();
+            self.tensorboard.take(at, &borrowed)
+        });
+        taken.map_err(on_file("write", self.tensorboard.path()))
+    }
+
     /// Writes a step down, and tells it.
     pub(crate) fn step(
         &mut self,
         metrics: StepMetrics,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        self.directory.metric(&MetricsLine::Step(&metrics))?;
+        self.line(&MetricsLine::Step(&metrics))?;
         observer.event(&Event::Step(metrics));
         Ok(())
     }
@@ -291,7 +312,7 @@ impl RunLog {
         metrics: EvaluationMetrics,
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        self.directory.metric(&MetricsLine::Evaluation(&metrics))?;
+        self.line(&MetricsLine::Evaluation(&metrics))?;
         observer.event(&Event::Evaluation(metrics));
         Ok(())
     }
@@ -304,7 +325,7 @@ impl RunLog {
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
         self.directory.write_episodes(metrics.step, groups)?;
-        self.directory.metric(&MetricsLine::RlStep(&metrics))?;
+        self.line(&MetricsLine::RlStep(&metrics))?;
         observer.event(&Event::RlStep(Box::new(metrics)));
         Ok(())
     }
@@ -327,7 +348,7 @@ impl RunLog {
             })
             .collect();
         self.directory.write_evaluation(HELD_OUT, metrics.step, &metrics, &tasks)?;
-        self.directory.metric(&MetricsLine::RlEvaluation(&metrics))?;
+        self.line(&MetricsLine::RlEvaluation(&metrics))?;
         observer.event(&Event::RlEvaluation(Box::new(metrics)));
         Ok(())
     }
@@ -381,6 +402,12 @@ impl RunLog {
 
 /// The name under which evaluations on tasks that a stage doesn't learn from are written down.
 const HELD_OUT: &str = "held_out";
+
+/// Seconds since 1970.
+fn unix_s() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
+}
 
 /// The directory that the recipe's run has.
 pub fn directory_of(recipe: &Recipe) -> PathBuf {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Sink;
+use super::{At, Sink};
 use crate::metric;
 
 /// The latest values of a run; clones share them, so that one is told and another is asked.
@@ -17,7 +17,8 @@ pub struct Prometheus {
 
 #[derive(Debug, Default)]
 struct Latest {
-    values: BTreeMap<String, f64>,
+    /// By whether they are of an evaluation, and name.
+    values: BTreeMap<(bool, String), f64>,
     unix_s: Option<f64>,
 }
 
@@ -36,10 +37,11 @@ impl Prometheus {
             let help = "When the last values were told (s since 1970)";
             self.gauge(&mut text, "updated_seconds", help, unix_s);
         }
-        for (name, value) in &latest.values {
+        for ((is_of_evaluation, name), value) in &latest.values {
             let help = metric::find(name)
                 .map_or_else(String::new, |metric| format!("{} ({})", metric.meaning, metric.unit));
-            self.gauge(&mut text, name, &help, *value);
+            let prefix = if *is_of_evaluation { "evaluation_" } else { "" };
+            self.gauge(&mut text, &format!("{prefix}{name}"), &help, *value);
         }
         text
     }
@@ -67,12 +69,12 @@ const fn is_plain(letter: char) -> bool {
 }
 
 impl Sink for Prometheus {
-    fn step(&mut self, step: u64, unix_s: f64, values: &[(&str, f64)]) -> io::Result<()> {
+    fn take(&mut self, at: At, values: &[(&str, f64)]) -> io::Result<()> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let step = ("step", step as f64);
-        let all = values.iter().chain([&step]);
-        latest.values.extend(all.map(|(name, value)| ((*name).to_owned(), *value)));
-        latest.unix_s = Some(unix_s);
+        let key = |name: &str| (at.place.is_evaluation(), name.to_owned());
+        latest.values.extend(values.iter().map(|(name, value)| (key(name), *value)));
+        latest.values.insert(key("step"), at.step as f64);
+        latest.unix_s = Some(at.unix_s);
         Ok(())
     }
 }
@@ -82,14 +84,19 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
+    use crate::metric::Place;
 
     #[test]
     fn the_latest_values_are_rendered() {
         let mut told = Prometheus::new("a \"run\"");
         let asked = told.clone();
         assert_eq!(asked.render(), "");
-        told.step(1, 1.5, &[("accuracy", 0.25), ("mismatch_max_ratio", f64::INFINITY)]).unwrap();
-        told.step(2, 2.5, &[("accuracy", 0.5), ("of my own", f64::NAN)]).unwrap();
+        let at = |place, step, unix_s| At { step, place, unix_s };
+        let values = [("accuracy", 0.25), ("mismatch_max_ratio", f64::INFINITY)];
+        told.take(at(Place::RlStep, 1, 1.5), &values).unwrap();
+        told.take(at(Place::RlEvaluation, 1, 2.0), &[("accuracy", 0.75)]).unwrap();
+        let values = [("accuracy", 0.5), ("of my own", f64::NAN)];
+        told.take(at(Place::RlStep, 2, 2.5), &values).unwrap();
         let samples: Vec<String> = asked
             .render()
             .lines()
@@ -102,6 +109,8 @@ mod tests {
             "rocstar_train_mismatch_max_ratio +Inf",
             "rocstar_train_of_my_own NaN",
             "rocstar_train_step 2",
+            "rocstar_train_evaluation_accuracy 0.75",
+            "rocstar_train_evaluation_step 1",
         ];
         assert_eq!(samples, expected);
         let help = "# HELP rocstar_train_accuracy right final answers among all rollouts that came \

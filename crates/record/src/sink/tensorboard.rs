@@ -15,8 +15,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::Sink;
-use crate::metric;
+use super::{At, Sink};
+use crate::metric::{self, Place};
 
 /// An event file that is written.
 #[derive(Debug)]
@@ -26,19 +26,19 @@ pub struct TensorBoard {
 }
 
 impl TensorBoard {
-    /// Begins an event file in `folder`, which is made. `resumed_step` is the step that the run goes
-    /// on from, and `None` for a new run.
+    /// Begins an event file in `folder`, which is made. For a run that goes on, `from_step` is the
+    /// first step that is told anew: what earlier files have of it and of later ones no longer holds.
     ///
     /// # Errors
     /// The folder or the file can't be written.
-    pub fn create(folder: &Path, unix_s: f64, resumed_step: Option<u64>) -> io::Result<Self> {
+    pub fn create(folder: &Path, unix_s: f64, from_step: Option<u64>) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         let path = folder.join(next_name(folder, unix_s)?);
         let file = OpenOptions::new().create_new(true).append(true).open(&path)?;
         let mut sink = Self { path, file };
         sink.write(&message::version(unix_s))?;
-        if let Some(step) = resumed_step {
-            sink.write(&message::session_start(unix_s, step.saturating_add(1)))?;
+        if let Some(step) = from_step {
+            sink.write(&message::session_start(unix_s, step))?;
         }
         Ok(sink)
     }
@@ -54,15 +54,17 @@ impl TensorBoard {
 }
 
 impl Sink for TensorBoard {
-    fn step(&mut self, step: u64, unix_s: f64, values: &[(&str, f64)]) -> io::Result<()> {
-        let tagged: Vec<(String, f32)> =
-            values.iter().map(|(name, value)| (tag(name), *value as f32)).collect();
-        self.write(&message::scalars(unix_s, step, &tagged))
+    fn take(&mut self, at: At, values: &[(&str, f64)]) -> io::Result<()> {
+        let values = values.iter().map(|(name, value)| (tag(at.place, name), *value as f32));
+        self.write(&message::scalars(at.unix_s, at.step, &values.collect::<Vec<_>>()))
     }
 }
 
 /// What TensorBoard calls a metric; it shows those with the same first part together.
-fn tag(name: &str) -> String {
+fn tag(place: Place, name: &str) -> String {
+    if place.is_evaluation() {
+        return format!("evaluation/{name}");
+    }
     let topic = metric::find_with_topic(name).map_or("other", |(topic, _)| topic.name);
     format!("{topic}/{name}")
 }
@@ -99,7 +101,8 @@ mod tests {
 
     #[test]
     fn tags_are_grouped_by_topic() {
-        assert_eq!(tag("accuracy"), "reward/accuracy");
-        assert_eq!(tag("of_my_own"), "other/of_my_own");
+        assert_eq!(tag(Place::RlStep, "accuracy"), "reward/accuracy");
+        assert_eq!(tag(Place::RlStep, "of_my_own"), "other/of_my_own");
+        assert_eq!(tag(Place::RlEvaluation, "accuracy"), "evaluation/accuracy");
     }
 }
