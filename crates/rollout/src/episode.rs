@@ -121,11 +121,7 @@ struct Written {
 
 impl Machine {
     /// Begins with a prompt whose turn is open.
-    pub(crate) fn start(
-        rules: Arc<Rules>,
-        identity: Identity,
-        prompt: Transcript,
-    ) -> (Self, Ask) {
+    pub(crate) fn start(rules: Arc<Rules>, identity: Identity, prompt: Transcript) -> (Self, Ask) {
         let open = OpenTurn::new(&rules, prompt.tokens().len());
         let machine = Self {
             rules,
@@ -150,11 +146,6 @@ impl Machine {
     /// Tokens after the prompt so far.
     pub(crate) fn response_tokens(&self) -> usize {
         self.sequence_tokens() - self.prompt_tokens
-    }
-
-    /// Tokens that the policy sampled so far.
-    pub(crate) const fn policy_tokens(&self) -> usize {
-        self.log_probs.len()
     }
 
     /// Takes sampled tokens. Calls that are complete now are to be run.
@@ -380,7 +371,11 @@ fn room(rules: &Rules, prompt_tokens: usize, sequence_tokens: usize) -> (usize, 
     let most = prompt_tokens.saturating_add(rules.options.response_tokens);
     let left = most.saturating_sub(sequence_tokens);
     let context_left = rules.longest_tokens.saturating_sub(sequence_tokens);
-    if left <= context_left { (left, Finish::TokenLimit) } else { (context_left, Finish::ContextLimit) }
+    if left <= context_left {
+        (left, Finish::TokenLimit)
+    } else {
+        (context_left, Finish::ContextLimit)
+    }
 }
 
 fn call(tool: String, answer: Answered, shown: Option<&answers::Shown>) -> Call {

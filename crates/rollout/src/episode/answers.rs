@@ -54,7 +54,11 @@ pub(super) fn cut(tokenizer: &Tokenizer, text: &str, most: usize) -> Result<Show
 }
 
 fn bytes(tokenizer: &Tokenizer, tokens: &[u32]) -> Vec<u8> {
-    tokens.iter().flat_map(|&token| tokenizer.token_bytes(token).unwrap_or_default()).copied().collect()
+    tokens
+        .iter()
+        .flat_map(|&token| tokenizer.token_bytes(token).unwrap_or_default())
+        .copied()
+        .collect()
 }
 
 /// Without a character that the cut goes through.

@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _};
@@ -91,11 +90,15 @@ impl Tool for PythonTool {
 }
 
 /// The session of an episode.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Held {
     id: Option<SessionId>,
-    /// Calls that the present session has run.
-    calls: AtomicU64,
+    /// The session has run calls, whose state would be lost with it.
+    has_state: bool,
+    /// The last call ended in a way that may have taken the interpreter with it.
+    may_have_ended: bool,
+    /// The session before this one ended with a program of its own, which is still to be told.
+    follows_ended: bool,
 }
 
 /// The tool in use by one episode.
@@ -127,13 +130,17 @@ impl ToolInstance for Python {
             ..Request::default()
         };
         let run = async move {
-            let report = if shared.is_session {
-                self.in_session(request).await?
-            } else {
+            if !shared.is_session {
                 let schedule = Schedule::default();
-                shared.sandbox.execute(&shared.client, request, schedule).await
-            };
-            answered(program, input, report, shared.wall_ms)
+                let report = shared.sandbox.execute(&shared.client, request, schedule).await;
+                return answered(program, input, report, shared.wall_ms);
+            }
+            let (report, is_new) = self.in_session(request).await?;
+            let mut answered = answered(program, input, report, shared.wall_ms)?;
+            if is_new {
+                answered.text.insert_str(0, NEW_SESSION);
+            }
+            Ok(answered)
         };
         run.boxed()
     }
@@ -143,39 +150,61 @@ impl ToolInstance for Python {
     }
 }
 
+/// What is told where a program ended its own session.
+const NEW_SESSION: &str =
+    "The interpreter had ended with the program before; this is a new one without its variables.\n";
+
 impl Python {
-    /// One call in the episode's session, which is opened by the first.
-    async fn in_session(&self, request: Request) -> Result<Result<Report, Error>, ToolError> {
-        let Shared { sandbox, client, limits, .. } = &*self.shared;
+    /// One call in the episode's session, which is opened by the first; and whether the session is
+    /// new since the call before ended its own.
+    async fn in_session(
+        &self,
+        request: Request,
+    ) -> Result<(Result<Report, Error>, bool), ToolError> {
         let mut held = self.session.lock().await;
-        let id = match held.id.clone() {
-            Some(id) => id,
-            None => {
-                let limits = Limits { wall_ms: None, cpu_ms: None, ..*limits };
-                let options = SessionOptions { limits, ..SessionOptions::default() };
-                let opened = sandbox.open_session(client, options).await;
-                let id = opened.map_err(|error| failed(&error, false))?;
-                held.calls.store(0, Ordering::Relaxed);
-                held.id.insert(id).clone()
+        loop {
+            let (client, id) = (&self.shared.client, self.session_id(&mut held).await?);
+            let sandbox = &self.shared.sandbox;
+            let report = sandbox.execute_in_session(client, &id, request.clone()).await;
+            let mut is_new = false;
+            match &report {
+                Ok(report) => {
+                    is_new = std::mem::take(&mut held.follows_ended);
+                    held.has_state = true;
+                    held.may_have_ended = may_end_interpreter(&report.outcome);
+                }
+                // Refused before it ran: the session is as it was.
+                Err(Error::Invalid(_) | Error::Full { .. }) => {}
+                Err(Error::NoSession { .. }) if held.may_have_ended => {
+                    *held = Held { follows_ended: true, ..Held::default() };
+                    continue;
+                }
+                Err(error) => {
+                    let error = failed(error, held.has_state);
+                    held.id = None;
+                    return Err(error);
+                }
             }
-        };
-        let report = sandbox.execute_in_session(client, &id, request).await;
-        match &report {
-            // Refused before it ran: the session is as it was.
-            Err(Error::Invalid(_) | Error::Full { .. }) => {}
-            Ok(report) if !ends_interpreter(&report.outcome) => {
-                held.calls.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(_) => held.id = None,
-            Err(error) => return Err(failed(error, held.calls.load(Ordering::Relaxed) > 0)),
+            return Ok((report, is_new));
         }
-        Ok(report)
+    }
+
+    async fn session_id(&self, held: &mut Held) -> Result<SessionId, ToolError> {
+        if let Some(id) = &held.id {
+            return Ok(id.clone());
+        }
+        let Shared { sandbox, client, limits, .. } = &*self.shared;
+        let limits = Limits { wall_ms: None, cpu_ms: None, ..*limits };
+        let options = SessionOptions { limits, ..SessionOptions::default() };
+        let opened = sandbox.open_session(client, options).await;
+        let id = opened.map_err(|error| failed(&error, held.has_state))?;
+        Ok(held.id.insert(id).clone())
     }
 }
 
-/// The program itself ended the session's interpreter; the next call gets a new one.
-const fn ends_interpreter(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Signal { .. } | Outcome::Denied { .. })
+/// Whether an interpreter may have ended with a program that ended so; after all else it lives.
+const fn may_end_interpreter(outcome: &Outcome) -> bool {
+    !matches!(outcome, Outcome::Ok | Outcome::Exception { .. })
 }
 
 impl Drop for Python {
