@@ -1,5 +1,9 @@
 //! Problems: kinds, wordings, the numbers in them, and the split into training and held out.
 //!
+//! The words give each number a name, and the program begins with the same names. So copying a
+//! number is finding what stood behind the same name before, which a small model learns several
+//! times sooner than to find "the second number".
+//!
 //! Invariant: a problem's split follows from its kind and numbers alone, so no seed can make a
 //! problem of one split appear in the other.
 
@@ -9,7 +13,7 @@ use rocstar_record::message::{Message, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::program::Form;
+use super::program::{Form, NAMES};
 use crate::task::Task;
 
 /// Kinds of problems.
@@ -148,14 +152,14 @@ fn fill(wording: &str, numbers: &[u64]) -> String {
     let mut text = String::new();
     for (index, part) in wording.split("{}").enumerate() {
         if index > 0 {
-            text += &numbers[index - 1].to_string();
+            text += &format!("{} = {}", NAMES[index - 1], numbers[index - 1]);
         }
         text += part;
     }
     text
 }
 
-/// How problems of a form are put; `{}` stands for the numbers in order.
+/// How problems of a form are put; `{}` stands for the numbers with their names, in order.
 pub(super) const fn wordings(form: Form) -> [&'static str; 2] {
     match form {
         Form::Sum => ["What is the sum of {} and {}?", "Add {} to {}."],

@@ -87,32 +87,37 @@ impl Form {
         }
     }
 
-    /// The program.
+    /// The program: the numbers under their names, then what is computed of them.
     pub(super) fn code(self, numbers: &[u64]) -> String {
-        let (a, b, c) = three(numbers);
+        let mut code = String::new();
+        if matches!(self, Self::Divisor | Self::Multiple) {
+            code += "import math\n";
+        }
+        for (name, number) in NAMES.iter().zip(numbers) {
+            code += &format!("{name} = {number}\n");
+        }
+        code + &format!("print({})", self.expression())
+    }
+
+    /// What is printed.
+    pub(super) const fn expression(self) -> &'static str {
         match self {
-            Self::Sum => format!("print({a} + {b})"),
-            Self::Difference => format!("print({a} - {b})"),
-            Self::Product => format!("print({a} * {b})"),
-            Self::Squares => format!("print({a} ** 2 + {b} ** 2)"),
-            Self::Divisor => format!("import math\nprint(math.gcd({a}, {b}))"),
-            Self::Multiple => format!("import math\nprint(math.lcm({a}, {b}))"),
-            Self::Remainder => format!("print({a} % {b})"),
-            Self::Power => format!("print(pow({a}, {b}, 1000))"),
-            Self::CountDivisible => {
-                format!("print(sum(n % {b} == 0 for n in range(1, {a} + 1)))")
-            }
-            Self::CountContaining => {
-                format!("print(sum('{b}' in str(n) for n in range(1, {a} + 1)))")
-            }
-            Self::CountDigitSum => {
-                format!("print(sum(sum(map(int, str(n))) == {b} for n in range(1, {a} + 1)))")
-            }
-            Self::CountEnding => format!("print(sum(n % 10 == {b} for n in range(1, {a} + 1)))"),
-            Self::TimesPlus => format!("print({a} * {b} + {c})"),
-            Self::TimesMinus => format!("print({a} * {b} - {c})"),
-            Self::PlusTimes => format!("print(({a} + {b}) * {c})"),
-            Self::MinusTimes => format!("print(({a} - {b}) * {c})"),
+            Self::Sum => "a + b",
+            Self::Difference => "a - b",
+            Self::Product => "a * b",
+            Self::Squares => "a ** 2 + b ** 2",
+            Self::Divisor => "math.gcd(a, b)",
+            Self::Multiple => "math.lcm(a, b)",
+            Self::Remainder => "a % b",
+            Self::Power => "pow(a, b, 1000)",
+            Self::CountDivisible => "sum(n % b == 0 for n in range(1, a + 1))",
+            Self::CountContaining => "sum(str(b) in str(n) for n in range(1, a + 1))",
+            Self::CountDigitSum => "sum(sum(map(int, str(n))) == b for n in range(1, a + 1))",
+            Self::CountEnding => "sum(n % 10 == b for n in range(1, a + 1))",
+            Self::TimesPlus => "a * b + c",
+            Self::TimesMinus => "a * b - c",
+            Self::PlusTimes => "(a + b) * c",
+            Self::MinusTimes => "(a - b) * c",
         }
     }
 
@@ -153,6 +158,9 @@ impl Form {
         }
     }
 }
+
+/// What the numbers of a problem are called, in order.
+pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
 /// The numbers of a problem; what it doesn't have is 0.
 fn three(numbers: &[u64]) -> (u64, u64, u64) {
