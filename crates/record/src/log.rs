@@ -157,7 +157,7 @@ impl Log {
     }
 }
 
-/// Writes a whole log at once, in frames of [`WRITTEN_FRAME_BYTES`] or more; gives its size in bytes.
+/// Writes a whole log at once, in frames of some megabytes; gives its size in bytes.
 ///
 /// # Errors
 /// It can't be written, or a record is longer than what is read.
