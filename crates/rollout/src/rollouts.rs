@@ -194,7 +194,10 @@ impl Rollouts {
                 Some((tool.spec(), format.ok_or(RolloutError::NoTools { family })?))
             }
             (Some(_), ToolMode::None) => {
-                return Err(RolloutError::ToolMismatch { wanted: "none", given: "a tool was given" });
+                return Err(RolloutError::ToolMismatch {
+                    wanted: "none",
+                    given: "a tool was given",
+                });
             }
             (None, _) => {
                 let (wanted, given) = ("a tool", "none was given");

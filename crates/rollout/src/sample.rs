@@ -143,11 +143,7 @@ impl Surroundings {
     }
 
     /// One attempt, up to the verdict.
-    async fn attempt(
-        &self,
-        sample: &Sample,
-        place: &mut Place<'_>,
-    ) -> Result<Unjudged, Failure> {
+    async fn attempt(&self, sample: &Sample, place: &mut Place<'_>) -> Result<Unjudged, Failure> {
         let began = Instant::now();
         let identity = Identity { task: sample.task.id.clone(), draw: sample.draw };
         let prompt = Transcript::clone(&sample.prompt);
