@@ -21,6 +21,7 @@ mod generator;
 mod local;
 mod meter;
 pub mod practice;
+mod recorded;
 mod rollouts;
 pub mod rows;
 mod sample;
@@ -37,6 +38,7 @@ pub use generator::{
     Ask, BoxStream, Capacity, Delivery, End, Generator, GeneratorError, Piece, Token,
 };
 pub use local::LocalGenerator;
+pub use recorded::RecordedGenerator;
 pub use rollouts::{At, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage};
 pub use settings::{RolloutOptions, ToolMode};
 pub use task::Task;
