@@ -138,6 +138,12 @@ pub enum Error {
         /// Its length when the checkpoint was saved.
         expected_bytes: u64,
     },
+    /// A stage that rolls nothing out.
+    #[error("stage {stage} is none of reinforcement learning")]
+    NoRollouts {
+        /// Which stage.
+        stage: usize,
+    },
     /// A stage's tasks were all held out.
     #[error("stage {stage} has no tasks to learn from: {held_out} are held out for its evaluation")]
     NoTasks {

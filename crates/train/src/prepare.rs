@@ -137,6 +137,17 @@ impl Prepared {
         self.plans().map(|plan| plan.memory_bytes).max().unwrap_or(0)
     }
 
+    /// Tasks of every stage of reinforcement learning, those that are measured included.
+    pub fn tasks(&self) -> impl Iterator<Item = &Arc<Task>> {
+        self.stages.iter().flat_map(|stage| {
+            let (learnt, measured): (&[_], &[_]) = match &stage.work {
+                Work::Sft(_) => (&[], &[]),
+                Work::Rl(work) => (&work.tasks, &work.evaluation),
+            };
+            learnt.iter().chain(measured)
+        })
+    }
+
     /// Whether a stage runs programs that the model writes.
     pub fn needs_sandbox(&self) -> bool {
         self.stages.iter().any(|stage| match &stage.work {

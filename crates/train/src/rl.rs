@@ -7,6 +7,7 @@
 //! weights and is a step all the same, with its episodes written down.
 
 pub mod choose;
+mod episodes;
 pub mod metrics;
 mod players;
 mod policy_loss;
@@ -23,6 +24,7 @@ use rocstar_record::episode::{Episode, VerdictKind};
 use rocstar_rollout::{RolledOut, Usage};
 
 use self::choose::{Chosen, choose};
+pub use self::episodes::roll_out;
 use self::metrics::{RlEvaluationMetrics, RlStepMetrics};
 use self::players::{For, Players};
 use self::tasks::TaskOrder;
@@ -122,7 +124,7 @@ impl<'a> Stage<'a> {
             }
         };
         let place = (seed, threads);
-        let players = Players::start(options, &prepared.outline, &learner, world, place)?;
+        let players = Players::start(options, &prepared.outline, &learner.weights(), world, place)?;
         players.load(&learner, log.state.step)?;
         let order = TaskOrder::new(&work.tasks, &log.state.left_out, seed, index);
         Ok(Self { options, work, seed, learner, reference, players, order })

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use rocstar_engine::{EngineOptions, KvBudget};
 use rocstar_grpo::loss::LossConfig;
 use rocstar_grpo::{AdvantageConfig, RocConfig};
-use rocstar_nn::decode::Storage;
+use rocstar_nn::config::ModelConfig;
+use rocstar_nn::decode::{BLOCK_TOKENS, Storage};
 use rocstar_rollout::{RolloutOptions, TaskOptions};
 
 use super::{LoraOptions, OptimizerOptions, PracticeOptions};
@@ -151,6 +152,12 @@ pub enum EngineStorage {
 }
 
 impl EngineSettings {
+    /// Longest sequence that it holds: the model's context, or all of the cache if that is less.
+    pub fn longest_tokens(&self, config: &ModelConfig) -> usize {
+        let blocks = self.options(0, config.context_tokens).kv_blocks(config);
+        config.context_tokens.min(blocks * BLOCK_TOKENS)
+    }
+
     /// As the engine takes them.
     pub(crate) fn options(&self, threads: usize, context_tokens: usize) -> EngineOptions {
         EngineOptions {

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rocstar_engine::{Engine, Stats, WeightVersion};
+use rocstar_nn::parameters::Parameters;
 use rocstar_rollout::{At, LocalGenerator, Progress, PythonTool, RolledOutAll};
 use rocstar_rollout::{RolloutOptions, Rollouts, Task, Tool, ToolMode};
 use rocstar_sandbox::Sandbox;
@@ -55,7 +56,7 @@ pub(crate) struct Players {
 }
 
 impl Players {
-    /// Starts the engine with the learner's weights.
+    /// Starts the engine with these weights.
     ///
     /// # Errors
     /// The engine or the runtime doesn't start, the settings don't fit each other, or the stage
@@ -63,7 +64,7 @@ impl Players {
     pub(crate) fn start(
         stage: &RlStage,
         outline: &Outline,
-        learner: &Learner,
+        weights: &Parameters,
         world: &World,
         (seed, threads): (u64, usize),
     ) -> Result<Self, Error> {
@@ -75,7 +76,7 @@ impl Players {
             .map_err(Error::Runtime)?;
         let config = outline.config.clone();
         let options = stage.engine.options(threads, config.context_tokens);
-        let engine = Engine::start(config, &learner.weights(), options)?;
+        let engine = Engine::start(config, weights, options)?;
         let rollouts = |options: RolloutOptions| {
             let tool = tool(&options, world.sandbox.as_ref())?;
             let generator = Arc::new(LocalGenerator::new(engine.clone()));
