@@ -5,7 +5,9 @@ use clap::{Parser, Subcommand};
 use crate::commands::bench::Bench;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
-use crate::commands::{doctor, generate, reference, serve, train, verify};
+use crate::commands::{
+    doctor, generate, quickstart, reference, replay, rollout, serve, train, verify,
+};
 use crate::failure::Finish;
 use crate::terminal::Terminal;
 
@@ -27,11 +29,14 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Quickstart(quickstart::Quickstart),
     #[command(subcommand, arg_required_else_help = true)]
     Sandbox(Sandbox),
     #[command(subcommand, arg_required_else_help = true)]
     Model(Model),
     Train(train::Train),
+    Rollout(rollout::Rollout),
+    Replay(replay::Replay),
     #[command(subcommand, arg_required_else_help = true)]
     Bench(Bench),
     Verify(verify::Verify),
@@ -49,9 +54,12 @@ impl Cli {
     pub(crate) fn run(self) -> anyhow::Result<Finish> {
         let terminal = Terminal::new(!self.no_progress);
         match self.command {
+            Command::Quickstart(command) => command.run(terminal),
             Command::Sandbox(command) => command.run(terminal),
             Command::Model(command) => command.run(terminal),
             Command::Train(command) => command.run(terminal),
+            Command::Rollout(command) => command.run(terminal),
+            Command::Replay(command) => command.run(terminal),
             Command::Bench(command) => command.run(terminal),
             Command::Verify(command) => command.run(terminal),
             Command::Serve(command) => command.run(terminal),

@@ -54,9 +54,17 @@ impl Layers {
         let text = std::fs::read_to_string(path)
             .map_err(|error| WrongUse::error(error.to_string()))
             .with_context(problem)?;
+        self.add_text::<T>(&text).with_context(problem)
+    }
+
+    /// Adds the text of a file.
+    ///
+    /// # Errors
+    /// It is no layer of `T`.
+    pub(crate) fn add_text<T: Layered>(&mut self, text: &str) -> anyhow::Result<()> {
         // Read once as settings, for errors with line and column, and once as a layer to merge.
-        T::from_text(&text).map_err(|error| wrong_key(&error)).with_context(problem)?;
-        merge(&mut self.0, text.parse().with_context(problem)?);
+        T::from_text(text).map_err(|error| wrong_key(&error))?;
+        merge(&mut self.0, text.parse()?);
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 mod cli;
 mod commands;
 mod env_vars;
+mod episode_text;
 mod failure;
 mod host;
 mod inference;

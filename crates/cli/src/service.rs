@@ -18,7 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::{HintExt as _, WrongUse};
-use crate::settings::Settings;
+use crate::settings::{SandboxOptions, Settings};
 use crate::terminal::Terminal;
 
 /// Files that a busy service has open: a connection and a few pipes for each running call.
@@ -56,6 +56,21 @@ pub(crate) fn start(
     let started = LocalSandbox::start(settings.service.clone());
     bar.finish_and_clear();
     Ok(Arc::new(started?))
+}
+
+/// Starts the code environment of a command that runs programs itself, and notes what isolates them.
+///
+/// # Errors
+/// As [`start`].
+pub(crate) fn start_for_run(
+    runtime: &Runtime,
+    options: &SandboxOptions,
+    terminal: Terminal,
+) -> anyhow::Result<(Arc<LocalSandbox>, Effective)> {
+    let sandbox = start(runtime, &options.resolve()?, terminal)?;
+    let effective = runtime.block_on(sandbox.effective())?;
+    note_effective(&effective, terminal);
+    Ok((sandbox, effective))
 }
 
 /// Notes which Python runs the programs and what isolates them.

@@ -69,6 +69,54 @@ pub(crate) struct SettingsOptions {
     allow_degraded: bool,
 }
 
+/// The code environment of a command whose `--set` and `--config` are something else's.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Code environment")]
+pub(crate) struct SandboxOptions {
+    /// Configuration file of the code environment (TOML); of several, later ones win
+    #[arg(long = "sandbox-config", value_name = "FILE")]
+    config_files: Vec<PathBuf>,
+    /// Python that runs the programs; otherwise the environment that `rocstar sandbox setup`
+    /// built, or else `python3`
+    #[arg(long, value_name = "PATH", env = env_vars::PYTHON, hide_env_values = true)]
+    python: Option<PathBuf>,
+    /// Start even where this host can't give a required isolation layer; the run then says
+    /// `degraded`
+    #[arg(long)]
+    allow_degraded: bool,
+}
+
+impl SandboxOptions {
+    /// Puts the layers together.
+    ///
+    /// # Errors
+    /// As [`SettingsOptions::resolve`].
+    pub(crate) fn resolve(&self) -> anyhow::Result<Settings> {
+        let Self { config_files, python, allow_degraded } = self.clone();
+        let options =
+            SettingsOptions { config_files, python, allow_degraded, ..SettingsOptions::default() };
+        options.resolve(|_| {})
+    }
+
+    /// The same options as words of a command line, but for what the environment says.
+    pub(crate) fn to_words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for path in &self.config_files {
+            words.extend(["--sandbox-config".to_owned(), path.to_string_lossy().into_owned()]);
+        }
+        let in_environment = std::env::var_os(env_vars::PYTHON);
+        if let Some(python) = &self.python
+            && in_environment.as_deref() != Some(python.as_os_str())
+        {
+            words.extend(["--python".to_owned(), python.to_string_lossy().into_owned()]);
+        }
+        if self.allow_degraded {
+            words.push("--allow-degraded".to_owned());
+        }
+        words
+    }
+}
+
 impl Layered for Settings {
     const EXAMPLE: &'static str = "service.jail.slots=16";
 }

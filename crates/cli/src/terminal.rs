@@ -110,6 +110,11 @@ impl Terminal {
         self.styled(title, total, "{msg} {wide_bar} {bytes}/{total_bytes} · {eta} left")
     }
 
+    /// A bar below lines of text, which are its message.
+    pub(crate) fn block(self, text: &'static str, total: u64) -> ProgressBar {
+        self.styled(text, total, "{msg}\n{wide_bar} {pos}/{len}")
+    }
+
     /// A sign of life for a wait of unknown length.
     pub(crate) fn spinner(self, title: &'static str) -> ProgressBar {
         self.styled(title, 0, "{spinner} {msg} · {elapsed}")

@@ -3,25 +3,25 @@
 //! Invariant: what can be wrong is told before weights are loaded and before a directory is made;
 //! however the command ends, it says how to go on.
 
-mod model;
-mod outlook;
-mod recipe;
-mod show;
-mod stop;
+pub(crate) mod launch;
+pub(crate) mod model;
+pub(crate) mod outlook;
+pub(crate) mod recipe;
+pub(crate) mod show;
+pub(crate) mod stop;
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rocstar_train::recipe::Recipe;
-use rocstar_train::{Error, Outcome, Prepared, Start, World};
-use serde_json::{Value, json};
+use rocstar_train::{Error, Outcome};
 
+use self::launch::{Begin, Ended};
 use self::show::Show;
 use self::stop::Stop;
+use crate::env_vars;
 use crate::failure::{Finish, HintExt as _};
-use crate::host::Facts;
-use crate::service;
-use crate::settings::SettingsOptions;
+use crate::settings::SandboxOptions;
 use crate::terminal::Terminal;
 
 /// Train a model as a recipe says
@@ -51,6 +51,8 @@ pub(crate) struct Train {
     /// Print what happens as lines of JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    sandbox: SandboxOptions,
 }
 
 impl Train {
@@ -59,42 +61,30 @@ impl Train {
     /// # Errors
     /// The recipe, its data or its model can't be used, or the run failed.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
-        let mut recipe = recipe::resolve(&self)?;
+        let recipe = recipe::resolve(&self.layers())?;
         if self.dry_run {
             return self.show_outlook(recipe, terminal);
         }
-        let start = match self.resume {
-            Some(step) => Some(Start::resume(&mut recipe, step).map_err(advise)?),
-            None => {
-                refuse_existing(&recipe)?;
-                None
-            }
-        };
-        recipe::choose_threads(&mut recipe);
-        let (prepared, weights) = prepare(recipe, terminal)?;
-        outlook::check_room(&prepared)?;
-        let start = match start {
-            Some(start) => start,
-            None => Start::new(prepared.recipe()).map_err(advise)?,
-        };
-        let path = start.path().to_owned();
+        let begin = self.resume.map_or(Begin::New, Begin::Resume);
         let stop = Stop::new()?;
-        let load = weights.loader(start.checkpoint(), prepared.recipe());
-        let mut show = Show::new(terminal, self.json, stop.clone());
-        let runtime = service::runtime()?;
-        let mut world = World::new(environment(prepared.recipe()));
-        if prepared.needs_sandbox() {
-            let settings = SettingsOptions::default().resolve(|_| ())?;
-            world.sandbox = Some(service::start(&runtime, &settings, terminal)?);
-        }
-        let outcome = rocstar_train::run(&prepared, start, load, &world, &mut show);
+        let mut show = Show::new(terminal, self.json, stop);
+        let ended = launch::run(recipe, begin, &self.sandbox, &mut show, terminal);
         show.finish()?;
+        let Ended { path, outcome, .. } = ended?;
         self.conclude(outcome, &path, terminal)
+    }
+
+    fn layers(&self) -> recipe::LayerOptions<'_> {
+        recipe::LayerOptions {
+            files: &self.recipes,
+            assignments: &self.assignments,
+            run: self.run.as_deref(),
+        }
     }
 
     fn show_outlook(&self, mut recipe: Recipe, terminal: Terminal) -> anyhow::Result<Finish> {
         recipe::choose_threads(&mut recipe);
-        let (prepared, weights) = prepare(recipe, terminal)?;
+        let (prepared, weights) = launch::prepare(recipe, terminal)?;
         outlook::show(&prepared, &weights, self.json, terminal)?;
         Ok(Finish::Good)
     }
@@ -106,7 +96,7 @@ impl Train {
         terminal: Terminal,
     ) -> anyhow::Result<Finish> {
         let latest = path.join("checkpoints/latest");
-        let can_go_on = latest.exists();
+        let can_go_on = path.join("config.toml").exists();
         match outcome {
             Ok(Outcome::Finished) => {
                 let last = std::fs::canonicalize(&latest).unwrap_or(latest);
@@ -128,39 +118,28 @@ impl Train {
 
     /// The command that goes on with this run.
     fn resume_command(&self) -> String {
-        let mut words = vec!["rocstar".to_owned(), "train".to_owned()];
-        words.extend(self.recipes.iter().map(|path| quoted(&path.to_string_lossy())));
+        let mut words = recipe::environment_words();
+        words.extend(["rocstar".to_owned(), "train".to_owned()]);
+        words.extend(self.recipes.iter().map(|path| path.to_string_lossy().into_owned()));
         for assignment in &self.assignments {
-            words.extend(["--set".to_owned(), quoted(assignment)]);
+            words.extend(["--set".to_owned(), assignment.clone()]);
         }
         if let Some(run) = &self.run {
-            words.extend(["--run".to_owned(), quoted(run)]);
+            words.extend(["--run".to_owned(), run.clone()]);
         }
+        words.extend(self.sandbox.to_words());
         words.push("--resume".to_owned());
-        words.join(" ")
+        command_line(&words)
     }
 }
 
-fn prepare(recipe: Recipe, terminal: Terminal) -> anyhow::Result<(Prepared, model::Weights)> {
-    recipe::refuse_invalid(&recipe)?;
-    let spinner = terminal.spinner("reading the data");
-    let prepared = model::outline(&recipe).and_then(|(outline, weights)| {
-        Ok((Prepared::new(recipe, outline).map_err(advise)?, weights))
-    });
-    spinner.finish_and_clear();
-    prepared
-}
-
-fn refuse_existing(recipe: &Recipe) -> anyhow::Result<()> {
-    let path = rocstar_train::directory_of(recipe);
-    if path.join("config.toml").exists() {
-        return Err(advise(Error::RunExists(path)));
-    }
-    Ok(())
+/// Words as a shell takes them.
+pub(crate) fn command_line(words: &[String]) -> String {
+    words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
 /// What to do about an error whose maker doesn't know the command line.
-fn advise(error: Error) -> anyhow::Error {
+pub(crate) fn advise(error: Error) -> anyhow::Error {
     let hint = match &error {
         Error::RunExists(_) => "go on with it by `--resume`, or choose a name with `--run NAME`",
         Error::RecipeChanged { .. } => {
@@ -176,32 +155,18 @@ fn advise(error: Error) -> anyhow::Error {
     anyhow::Error::from(error).hint(hint)
 }
 
-/// Where and with what the run was started, for `env.json`.
-fn environment(recipe: &Recipe) -> Value {
-    json!({
-        "rocstar": env!("CARGO_PKG_VERSION"),
-        "command": std::env::args().collect::<Vec<_>>(),
-        "folder": std::env::current_dir().ok(),
-        "git": git_revision(),
-        "seed": recipe.seed,
-        "threads": recipe.threads,
-        "architecture": std::env::consts::ARCH,
-        "host": Facts::collect(),
-    })
-}
-
-/// The revision of the repository that the command is run in, if it is one.
-fn git_revision() -> Option<String> {
-    let output = std::process::Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok()?;
-    output.status.success().then(|| text.trim().to_owned())
-}
-
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=:,+@%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) {
         return word.to_owned();
+    }
+    // A shell takes an assignment for one only where its name stands bare.
+    if let Some((name, value)) = word.split_once('=')
+        && name.starts_with(env_vars::TRAIN_PREFIX)
+        && name.chars().all(is_plain)
+    {
+        return format!("{name}={}", quoted(value));
     }
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -215,5 +180,6 @@ mod tests {
         assert_eq!(quoted("stage.0.steps=3"), "stage.0.steps=3");
         assert_eq!(quoted("a b"), "'a b'");
         assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted("ROCSTAR_TRAIN__RUN__NAME=a b"), "ROCSTAR_TRAIN__RUN__NAME='a b'");
     }
 }

@@ -6,6 +6,7 @@ mod generate;
 mod harness;
 mod live;
 mod model;
+mod quickstart;
 mod serve;
 mod settings;
 mod setup;

@@ -16,7 +16,7 @@ use crate::models;
 
 /// Where the weights of a new run come from.
 #[derive(Debug, Clone)]
-pub(super) enum Weights {
+pub(crate) enum Weights {
     /// A model that exists.
     Path(PathBuf),
     /// A new one.
@@ -26,7 +26,7 @@ pub(super) enum Weights {
 impl Weights {
     /// What gives the weights of a run: those of its checkpoint, except that adapters are put on
     /// the model that the run began with.
-    pub(super) fn loader(
+    pub(crate) fn loader(
         &self,
         checkpoint: Option<&Checkpoint>,
         recipe: &Recipe,
@@ -45,7 +45,7 @@ impl Weights {
     ///
     /// # Errors
     /// They can't be read.
-    pub(super) fn load(self, seed: u64) -> Result<Model, Error> {
+    pub(crate) fn load(self, seed: u64) -> Result<Model, Error> {
         match self {
             Self::Path(path) => {
                 let loaded = files::load(&path)?;
@@ -63,7 +63,7 @@ impl Weights {
 ///
 /// # Errors
 /// Model, tokenizer or template can't be read or used.
-pub(super) fn outline(recipe: &Recipe) -> anyhow::Result<(Outline, Weights)> {
+pub(crate) fn outline(recipe: &Recipe) -> anyhow::Result<(Outline, Weights)> {
     let options = &recipe.model;
     let (weights, mut source) = match (&options.path, options.shape) {
         (Some(path), _) => {

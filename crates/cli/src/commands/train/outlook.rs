@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+use rocstar_jail::Effective;
+use rocstar_nn::step::Model;
+use rocstar_record::run::Reader;
 use rocstar_train::examples::Counts;
 use rocstar_train::{Prepared, RolloutPlan, StagePlan, available_memory_bytes};
 use serde::Serialize;
@@ -27,7 +30,7 @@ struct Outlook<'a> {
 ///
 /// # Errors
 /// There is not enough memory or disk, or the weights can't be read.
-pub(super) fn show(
+pub(crate) fn show(
     prepared: &Prepared,
     weights: &Weights,
     json: bool,
@@ -53,12 +56,42 @@ pub(super) fn show(
             expected_seconds: seconds,
         });
     }
-    terminal.note(format_args!("time:     about {} without evaluations", show_seconds(seconds)));
+    terminal.note(format_args!("time:     {}", expected(seconds)));
     Ok(())
 }
 
+/// Most operations that a measurement may take where nobody asked for one: a few seconds.
+const MEASURED_OPERATIONS: f64 = 2e11;
+
+/// Tells how long the run should take, where that can be measured in a few seconds.
+///
+/// # Errors
+/// The model doesn't fit the recipe or the data.
+pub(crate) fn tell_time(
+    prepared: &Prepared,
+    model: &Model,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    // Each stage learns a micro-batch twice.
+    let of_stage = |plan: &StagePlan| {
+        2.0 * plan.operations / plan.tokens.max(1) as f64 * plan.micro_batch_tokens as f64
+    };
+    if prepared.plans().map(of_stage).sum::<f64>() > MEASURED_OPERATIONS {
+        return Ok(());
+    }
+    let spinner = terminal.spinner("measuring a step");
+    let seconds = rocstar_train::measure(prepared, model.clone());
+    spinner.finish_and_clear();
+    terminal.note(format_args!("time:     {}", expected(seconds?)));
+    Ok(())
+}
+
+fn expected(seconds: f64) -> String {
+    format!("about {} without evaluations", show_seconds(seconds))
+}
+
 /// A stage's plan for people.
-pub(super) fn lines(plan: &StagePlan) -> Vec<String> {
+pub(crate) fn lines(plan: &StagePlan) -> Vec<String> {
     let mut lines: Vec<String> =
         plan.data.iter().map(|data| conversations(plan.stage, data)).collect();
     lines.extend(plan.rollouts.iter().flat_map(|rollouts| rollout_lines(plan, rollouts)));
@@ -135,11 +168,33 @@ fn rollout_lines(plan: &StagePlan, rollouts: &RolloutPlan) -> [String; 3] {
     ]
 }
 
+/// Notes where another Python runs the programs than ran those of the run.
+///
+/// # Errors
+/// `env.json` can't be read.
+pub(crate) fn note_other_python(
+    reader: &Reader,
+    effective: &Effective,
+    terminal: Terminal,
+) -> anyhow::Result<()> {
+    let environment = reader.environment()?.unwrap_or_default();
+    let recorded = environment.pointer("/sandbox/python_version").and_then(|it| it.as_str());
+    if let Some(recorded) = recorded
+        && recorded != effective.python_version
+    {
+        terminal.note(format_args!(
+            "the run used CPython {recorded}: messages of exceptions may differ; `--python` takes \
+             another"
+        ));
+    }
+    Ok(())
+}
+
 /// Whether memory and disk can hold the run.
 ///
 /// # Errors
 /// One of them can't.
-pub(super) fn check_room(prepared: &Prepared) -> anyhow::Result<()> {
+pub(crate) fn check_room(prepared: &Prepared) -> anyhow::Result<()> {
     refuse_memory(prepared.memory_bytes(), available_memory_bytes())?;
     let folder = &prepared.recipe().run.folder;
     let checkpoint = prepared.plans().map(|plan| plan.checkpoint_bytes).max().unwrap_or(0);

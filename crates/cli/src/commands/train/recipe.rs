@@ -1,8 +1,9 @@
 //! The recipe of a command: its files, the environment and assignments, put over one another.
 
+use std::path::PathBuf;
+
 use rocstar_train::recipe::Recipe;
 
-use super::Train;
 use crate::env_vars;
 use crate::failure::WrongUse;
 use crate::layers::{Layered, Layers};
@@ -15,30 +16,55 @@ impl Layered for Recipe {
     }
 }
 
+/// Where the layers of a recipe come from, beside the environment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LayerOptions<'a> {
+    /// Files, later ones over earlier ones.
+    pub(crate) files: &'a [PathBuf],
+    /// Assignments, over everything else.
+    pub(crate) assignments: &'a [String],
+    /// The run's name.
+    pub(crate) run: Option<&'a str>,
+}
+
 /// Puts the layers together.
 ///
 /// # Errors
 /// A file can't be read, a key is unknown or a value of a wrong type.
-pub(super) fn resolve(options: &Train) -> anyhow::Result<Recipe> {
+pub(crate) fn resolve(options: &LayerOptions<'_>) -> anyhow::Result<Recipe> {
     let mut layers = Layers::default();
-    for path in &options.recipes {
+    for path in options.files {
         layers.add_file::<Recipe>(path)?;
     }
-    for (name, assignment) in environment() {
-        layers.assign::<Recipe>(&assignment, &name)?;
-    }
-    for assignment in &options.assignments {
-        layers.assign::<Recipe>(assignment, &format!("--set {assignment}"))?;
-    }
-    if let Some(name) = &options.run {
-        layers.set(&["run", "name"], name.as_str());
-    }
+    add_common(&mut layers, options)?;
     if layers.value(&["run", "name"]).is_none()
-        && let Some(name) = options.recipes.first().and_then(|path| path.file_stem()?.to_str())
+        && let Some(name) = options.files.first().and_then(|path| path.file_stem()?.to_str())
     {
         layers.set(&["run", "name"], name);
     }
     layers.resolve()
+}
+
+/// Adds environment, assignments and the run's name.
+///
+/// # Errors
+/// A key is unknown or a value of a wrong type.
+pub(crate) fn add_common(layers: &mut Layers, options: &LayerOptions<'_>) -> anyhow::Result<()> {
+    for (name, assignment) in environment() {
+        layers.assign::<Recipe>(&assignment, &name)?;
+    }
+    for assignment in options.assignments {
+        layers.assign::<Recipe>(assignment, &format!("--set {assignment}"))?;
+    }
+    if let Some(name) = options.run {
+        layers.set(&["run", "name"], name);
+    }
+    Ok(())
+}
+
+/// What the environment assigns, as words before a command.
+pub(crate) fn environment_words() -> Vec<String> {
+    environment().into_iter().map(|(name, _)| name).collect()
 }
 
 /// What the environment assigns, sorted by name: the variable as it is, and the assignment.
@@ -55,7 +81,7 @@ fn environment() -> Vec<(String, String)> {
 }
 
 /// The number of threads stands in the resolved recipe, since it decides the last bits.
-pub(super) fn choose_threads(recipe: &mut Recipe) {
+pub(crate) fn choose_threads(recipe: &mut Recipe) {
     if recipe.threads == 0 {
         recipe.threads = std::thread::available_parallelism().map_or(1, Into::into);
     }
@@ -65,7 +91,7 @@ pub(super) fn choose_threads(recipe: &mut Recipe) {
 ///
 /// # Errors
 /// All of them at once.
-pub(super) fn refuse_invalid(recipe: &Recipe) -> anyhow::Result<()> {
+pub(crate) fn refuse_invalid(recipe: &Recipe) -> anyhow::Result<()> {
     let problems = recipe.validate();
     if problems.is_empty() {
         return Ok(());

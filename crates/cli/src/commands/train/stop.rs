@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Whether the person asked the run to stop.
 #[derive(Debug, Clone)]
-pub(super) struct Stop(Arc<AtomicBool>);
+pub(crate) struct Stop(Arc<AtomicBool>);
 
 /// Exit status of a process that SIGINT ended, by the rule of shells.
 const INTERRUPTED: i32 = 130;
@@ -18,7 +18,7 @@ impl Stop {
     ///
     /// # Errors
     /// The system gives no thread or no signals.
-    pub(super) fn new() -> anyhow::Result<Self> {
+    pub(crate) fn new() -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -48,7 +48,7 @@ impl Stop {
     }
 
     /// Whether the first signal has come.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(crate) fn is_asked(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

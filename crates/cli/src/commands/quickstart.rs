@@ -1,0 +1,179 @@
+//! `rocstar quickstart`: a tiny model learns to use the tool, in minutes, and shows what it learnt.
+//!
+//! Hides the built-in recipe and how its run is told as a result. Invariant: it is an ordinary run:
+//! its directory goes on, is replayed and served as any other, and every figure of the result stands
+//! in there too.
+
+mod episodes;
+mod result;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Args;
+use rocstar_train::recipe::Recipe;
+use rocstar_train::rl::metrics::{RlEvaluationMetrics, RlStepMetrics};
+use rocstar_train::{Event, Observer, Outcome};
+
+use self::result::QuickstartResult;
+use super::train::launch::{self, Begin, Ended};
+use super::train::recipe::{self, LayerOptions};
+use super::train::show::Show;
+use super::train::stop::Stop;
+use super::train::{advise, command_line};
+use crate::failure::{Finish, HintExt as _};
+use crate::layers::Layers;
+use crate::settings::SandboxOptions;
+use crate::terminal::Terminal;
+
+/// The recipe; also a file of the repository, to begin one's own from.
+const RECIPE: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes/quickstart.toml"));
+
+/// Train a tiny model with a Python tool, in minutes, and see what it learnt
+///
+/// Makes a new model of about one million weights, shows it how tool calls are written, and lets it
+/// find out by reinforcement (GRPO-RoC) which program solves which problem, with the real sandbox.
+/// Ends with accuracy and tool errors on held-out problems before and after. Ctrl-C saves the state
+/// and prints the command that goes on. Exit status 1 if the accuracy did not rise.
+#[derive(Debug, Args)]
+pub(crate) struct Quickstart {
+    /// Seed of the model and of every draw
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// Name of the run [default: `quickstart`, or `quickstart-2` and so on where that is taken]
+    #[arg(long, value_name = "NAME")]
+    run: Option<String>,
+    /// Folder that holds the runs [default: `runs`]
+    #[arg(long, value_name = "DIR")]
+    runs_folder: Option<PathBuf>,
+    /// Print the result as one object of JSON
+    #[arg(long)]
+    json: bool,
+    /// One value of the recipe by its path; for tests
+    #[arg(long = "set", value_name = "KEY=VALUE", hide = true)]
+    assignments: Vec<String>,
+    #[command(flatten)]
+    sandbox: SandboxOptions,
+}
+
+impl Quickstart {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The code environment does not start, or the run failed.
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
+        let recipe = self.recipe()?;
+        let begun = Instant::now();
+        let mut watch = Watch::new(Show::new(terminal, false, Stop::new()?));
+        let ended = launch::run(recipe, Begin::New, &self.sandbox, &mut watch, terminal);
+        let heard = watch.finish()?;
+        let Ended { path, prepared, outcome } = ended?;
+        let config = path.join("config.toml");
+        let resume = || self.resume_command(&config);
+        match outcome {
+            Ok(Outcome::Finished) => {}
+            Ok(Outcome::Stopped) => {
+                terminal.note(format_args!("stopped; go on with: {}", resume()));
+                return Ok(Finish::Bad);
+            }
+            Err(error) if config.exists() => {
+                return Err(advise(error)).hint(format!("go on with: {}", resume()));
+            }
+            Err(error) => return Err(advise(error)),
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        let result = QuickstartResult::new(&path, &prepared, &heard, seconds)?;
+        if self.json {
+            terminal.json(&result)?;
+        } else {
+            result.show(terminal)?;
+        }
+        if let Some(why) = result.why_not_learnt() {
+            terminal.note(why);
+        }
+        Ok(Finish::from_good(result.learnt))
+    }
+
+    fn recipe(&self) -> anyhow::Result<Recipe> {
+        let mut layers = Layers::default();
+        layers.add_text::<Recipe>(RECIPE).context("the built-in recipe")?;
+        let common = LayerOptions { files: &[], assignments: &self.assignments, run: None };
+        recipe::add_common(&mut layers, &common)?;
+        if let Some(seed) = self.seed {
+            let seed = i64::try_from(seed).context("`--seed` is too large")?;
+            layers.set(&["seed"], seed);
+        }
+        if let Some(folder) = &self.runs_folder {
+            let folder = folder.to_str().context("the path of `--runs-folder` is not UTF-8")?;
+            layers.set(&["run", "folder"], folder);
+        }
+        let mut recipe: Recipe = layers.resolve()?;
+        recipe.run.name = match &self.run {
+            Some(name) => name.clone(),
+            None => free_name(&recipe),
+        };
+        Ok(recipe)
+    }
+
+    /// The run's own recipe goes on with it: every layer is in there.
+    fn resume_command(&self, config: &std::path::Path) -> String {
+        let mut words = recipe::environment_words();
+        let config = config.to_string_lossy().into_owned();
+        words.extend(["rocstar".to_owned(), "train".to_owned(), config]);
+        words.extend(self.sandbox.to_words());
+        words.push("--resume".to_owned());
+        command_line(&words)
+    }
+}
+
+/// The recipe's name, with the first number behind it that makes it a new one.
+fn free_name(recipe: &Recipe) -> String {
+    let name = &recipe.run.name;
+    let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
+    let is_free = |name: &String| !recipe.run.folder.join(name).join("config.toml").exists();
+    names.take(10_000).find(is_free).unwrap_or_else(|| name.clone())
+}
+
+/// What was heard of a run.
+#[derive(Debug, Default)]
+struct Heard {
+    evaluations: Vec<RlEvaluationMetrics>,
+    steps: Vec<RlStepMetrics>,
+}
+
+/// Shows a run and keeps what its result is made of.
+#[derive(Debug)]
+struct Watch {
+    show: Show,
+    heard: Heard,
+}
+
+impl Watch {
+    fn new(show: Show) -> Self {
+        Self { show, heard: Heard::default() }
+    }
+
+    fn finish(self) -> anyhow::Result<Heard> {
+        self.show.finish()?;
+        Ok(self.heard)
+    }
+}
+
+impl Observer for Watch {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::RlEvaluation(metrics) => {
+                self.heard.evaluations.push(RlEvaluationMetrics::clone(metrics));
+            }
+            Event::RlStep(metrics) => self.heard.steps.push(RlStepMetrics::clone(metrics)),
+            _ => {}
+        }
+        self.show.event(event);
+    }
+
+    fn wants_stop(&mut self) -> bool {
+        self.show.wants_stop()
+    }
+}

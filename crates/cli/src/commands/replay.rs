@@ -1,0 +1,237 @@
+//! `rocstar replay`: a run's episodes, made again from what is written down of them.
+//!
+//! Invariant: the policy writes what it wrote, and everything behind it is done anew by the same code
+//! that training uses: calls are read and run, answers are verified, rollouts are chosen. What comes
+//! out otherwise is told.
+
+mod compare;
+mod report;
+mod reselect;
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::Args;
+use rocstar_record::episode::{Episode, Group};
+use rocstar_record::run::Reader;
+use rocstar_rollout::{At, MathVerifier, Policy, PythonTool, RecordedGenerator, RolloutOptions};
+use rocstar_rollout::{Rollouts, Task, Tool};
+use rocstar_sandbox::Sandbox;
+use rocstar_train::Prepared;
+use rocstar_train::recipe::{Recipe, RlStage, Stage};
+use tokio::runtime::Runtime;
+
+use self::report::Report;
+use super::train::{launch, outlook};
+use crate::failure::{Finish, HintExt as _, WrongUse};
+use crate::service;
+use crate::settings::SandboxOptions;
+use crate::terminal::Terminal;
+
+/// Make a run's episodes again from what is written down, and compare
+///
+/// Runs every tool call of the recorded episodes again, verifies every answer again and chooses among
+/// the rollouts again, and lists what comes out otherwise. With `--selection` it also shows what other
+/// settings would have chosen. Needs the run's tasks, not its weights. Exit status 1 if something
+/// differs that chance or a limit of time doesn't explain.
+#[derive(Debug, Args)]
+pub(crate) struct Replay {
+    /// The run's directory
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Step whose episodes are made again, or `all`
+    #[arg(long, value_name = "N|all", default_value = "all", value_parser = parse_steps)]
+    step: Steps,
+    /// A setting of the selection to try on the same rollouts, such as `mode=off` or `epsilon=0.5`
+    #[arg(long, value_name = "KEY=VALUE")]
+    selection: Vec<String>,
+    /// Print differences and figures as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    sandbox: SandboxOptions,
+}
+
+/// Which steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    All,
+    One(u64),
+}
+
+fn parse_steps(text: &str) -> Result<Steps, String> {
+    match text {
+        "all" => Ok(Steps::All),
+        _ => text.parse().map(Steps::One).map_err(|_| "write a step's number, or `all`".to_owned()),
+    }
+}
+
+/// Where a step stands in its run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    stage: usize,
+    /// Number of its first task within the stage.
+    first_task: u64,
+}
+
+impl Replay {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// The run or its tasks can't be read, or the code environment does not start.
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
+        let reader = Reader::open(&self.run)?;
+        let steps = self.steps(&reader)?;
+        let places = places(&reader)?;
+        let recipe = Recipe::from_toml(&reader.config()?)
+            .with_context(|| format!("can't use {}", self.run.join("config.toml").display()))?;
+        let (prepared, _) = launch::prepare(recipe, terminal).hint(
+            "replaying needs the run's tokenizer and tasks; give paths as they were from where \
+                   it was started",
+        )?;
+        let runtime = service::runtime()?;
+        let mut sandbox: Option<Arc<dyn Sandbox>> = None;
+        if prepared.needs_sandbox() {
+            let (started, effective) = service::start_for_run(&runtime, &self.sandbox, terminal)?;
+            outlook::note_other_python(&reader, &effective, terminal)?;
+            sandbox = Some(started);
+        }
+        let player = Player::new(&prepared, sandbox, &runtime);
+        let mut report = Report::new(&self.run);
+        let bar = terminal.bar("steps made again", steps.len() as u64);
+        for step in steps {
+            let place = places.get(&step).copied();
+            let place =
+                place.with_context(|| format!("metrics.jsonl tells nothing of step {step}"))?;
+            let options = stage(&prepared, place.stage)?;
+            let groups: Vec<Group> = reader.groups(step)?.collect::<Result<_, _>>()?;
+            let made = player.play(options, &groups)?;
+            report.add_episodes(step, compare::groups(step, &groups, &made), &groups);
+            let other = reselect::with(&options.selection, &self.selection)?;
+            let seed = prepared.recipe().seed;
+            let choice = reselect::Choice { seed, step, first_task: place.first_task, options };
+            report.add_choice(&choice, &groups, other.as_ref())?;
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        report.show(self.json, terminal)?;
+        Ok(Finish::from_good(report.is_good()))
+    }
+
+    fn steps(&self, reader: &Reader) -> anyhow::Result<Vec<u64>> {
+        let all = reader.episode_steps()?;
+        match self.step {
+            Steps::All if all.is_empty() => {
+                Err(WrongUse::error(format!("{} has no episodes yet", self.run.display())))
+            }
+            Steps::All => Ok(all),
+            Steps::One(step) if all.contains(&step) => Ok(vec![step]),
+            Steps::One(step) => {
+                let error = WrongUse::error(format!("the run has no episodes of step {step}"));
+                Err(match (all.first(), all.last()) {
+                    (Some(first), Some(last)) => {
+                        error.hint(format!("it has those of steps {first} to {last}"))
+                    }
+                    _ => error,
+                })
+            }
+        }
+    }
+}
+
+/// The stage's settings.
+fn stage(prepared: &Prepared, index: usize) -> anyhow::Result<&RlStage> {
+    match prepared.recipe().stage.get(index) {
+        Some(Stage::Rl(options)) => Ok(options),
+        _ => anyhow::bail!("the recipe's stage {index} is none of reinforcement learning"),
+    }
+}
+
+/// Where each step of reinforcement learning stands: tasks are numbered through a stage in the order
+/// in which their groups are written.
+fn places(reader: &Reader) -> anyhow::Result<BTreeMap<u64, Place>> {
+    let mut places = BTreeMap::new();
+    let mut next: HashMap<usize, u64> = HashMap::new();
+    for line in reader.metrics()?.flatten() {
+        let number = |key: &str| line.get(key).and_then(serde_json::Value::as_u64);
+        if line.get("kind").and_then(serde_json::Value::as_str) != Some("rl_step") {
+            continue;
+        }
+        let (Some(step), Some(stage), Some(groups)) =
+            (number("step"), number("stage"), number("groups"))
+        else {
+            continue;
+        };
+        let stage = usize::try_from(stage).context("`stage` in metrics.jsonl")?;
+        let first_task = next.entry(stage).or_default();
+        places.insert(step, Place { stage, first_task: *first_task });
+        *first_task += groups;
+    }
+    Ok(places)
+}
+
+/// Makes recorded episodes again.
+struct Player<'a> {
+    prepared: &'a Prepared,
+    tasks: HashMap<&'a str, &'a Arc<Task>>,
+    sandbox: Option<Arc<dyn Sandbox>>,
+    runtime: &'a Runtime,
+}
+
+impl<'a> Player<'a> {
+    fn new(
+        prepared: &'a Prepared,
+        sandbox: Option<Arc<dyn Sandbox>>,
+        runtime: &'a Runtime,
+    ) -> Self {
+        let tasks = prepared.tasks().map(|task| (task.id.0.as_str(), task)).collect();
+        Self { prepared, tasks, sandbox, runtime }
+    }
+
+    /// The episodes of each group, made again, by sample.
+    fn play(&self, options: &RlStage, groups: &[Group]) -> anyhow::Result<Vec<Vec<Episode>>> {
+        let tasks: anyhow::Result<Vec<Arc<Task>>> =
+            groups.iter().map(|group| self.task(group)).collect();
+        let samples =
+            groups.iter().flat_map(Group::episodes).map(|(one, _)| one.sample as usize + 1);
+        let rollout = RolloutOptions {
+            samples: samples.max().unwrap_or(1),
+            most_running: 0,
+            ..options.rollout.clone()
+        };
+        let recorded = (0..).zip(groups).flat_map(|(number, group)| {
+            group.episodes().map(move |(episode, _)| (number, episode.clone()))
+        });
+        let outline = self.prepared.outline();
+        let longest_tokens = options.engine.longest_tokens(&outline.config);
+        let generator = Arc::new(RecordedGenerator::new(recorded, longest_tokens));
+        let tool = self.sandbox.as_ref().and_then(|sandbox| {
+            let tool = PythonTool::new(Arc::clone(sandbox), &rollout)?;
+            Some(Arc::new(tool) as Arc<dyn Tool>)
+        });
+        let policy =
+            Policy { tokenizer: outline.tokenizer.clone(), family: outline.family.clone() };
+        let rollouts = Rollouts::new(policy, generator, tool, Arc::new(MathVerifier), rollout)?;
+        let step = groups.first().map_or(0, |group| group.step);
+        let at = At {
+            seed: self.prepared.recipe().seed,
+            step: u32::try_from(step).unwrap_or(u32::MAX),
+            first_task: 0,
+        };
+        let made = self.runtime.block_on(rollouts.roll_out(at, &tasks?, &|_| {}))?;
+        Ok(made.groups.into_iter().map(|group| group.episodes).collect())
+    }
+
+    /// The group's task, with the answer that was written down for it.
+    fn task(&self, group: &Group) -> anyhow::Result<Arc<Task>> {
+        let id = group.task.0.as_str();
+        let task = self.tasks.get(id).with_context(|| {
+            format!(
+                "task `{id}` is not among the recipe's tasks: they are no longer those of the run"
+            )
+        })?;
+        Ok(Arc::new(Task { answer: group.answer.clone(), ..Task::clone(task) }))
+    }
+}
