@@ -31,7 +31,7 @@ pub enum Event {
         step: u64,
     },
     /// A stage begins, or goes on.
-    Stage(StagePlan),
+    Stage(Box<StagePlan>),
     /// The evaluation begins.
     Evaluating {
         /// Sequences.

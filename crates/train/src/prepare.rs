@@ -60,8 +60,8 @@ pub(crate) struct PreparedStage {
 /// What a stage does.
 #[derive(Debug)]
 pub(crate) enum Work {
-    Sft(SftWork),
-    Rl(RlWork),
+    Sft(Box<SftWork>),
+    Rl(Box<RlWork>),
 }
 
 impl Work {
@@ -178,7 +178,7 @@ fn sft_stage(
     }
     let plan = sft_plan(options, stage, outline, &examples, evaluation.as_ref(), &steps)?;
     let work = SftWork { options: options.clone(), examples, evaluation, steps };
-    Ok(PreparedStage { fingerprint, plan, work: Work::Sft(work) })
+    Ok(PreparedStage { fingerprint, plan, work: Work::Sft(Box::new(work)) })
 }
 
 /// The sequences to learn, and those to measure.

@@ -132,7 +132,7 @@ impl Default for CheckpointOptions {
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Stage {
     /// Supervised fine-tuning on conversations.
-    Sft(SftStage),
+    Sft(Box<SftStage>),
     /// Reinforcement learning on tasks.
     Rl(Box<RlStage>),
 }

@@ -65,7 +65,7 @@ pub(crate) fn train(
     let mut stage = Stage::begin(prepared, (index, work), from, checkpoint, world, log)?;
     let mut plan = prepared.stages[index].plan.clone();
     plan.done_steps = log.state.stage_step;
-    observer.event(&Event::Stage(plan));
+    observer.event(&Event::Stage(Box::new(plan)));
     if log.state.stage_step == 0 {
         if !stage.leave_out_solved(index, log, observer)? {
             return Ok((Outcome::Stopped, stage.learner.into_trained()));
@@ -168,7 +168,7 @@ impl<'a> Stage<'a> {
         let (total, rolling) = (begun.elapsed(), rolled.usage);
         let kv_tokens = before.kv_blocks * before.block_tokens;
         let times = Times { kv_tokens, total, updating, loading, rolling };
-        log.rl_step(times.on(metrics), &groups, observer)?;
+        log.rl_step(times.on(&metrics), &groups, observer)?;
         Ok(true)
     }
 
@@ -292,7 +292,7 @@ struct Times {
 }
 
 impl Times {
-    fn on(&self, metrics: RlStepMetrics) -> RlStepMetrics {
+    fn on(&self, metrics: &RlStepMetrics) -> RlStepMetrics {
         let sum = |of: fn(&Usage) -> Duration| {
             self.rolling.iter().map(of).sum::<Duration>().as_secs_f64()
         };
@@ -314,7 +314,7 @@ impl Times {
             seconds_weights: loading,
             seconds_other: (total - known).max(0.0),
             tokens_per_s: metrics.policy_tokens as f64 / generating,
-            ..metrics
+            ..metrics.clone()
         }
     }
 }

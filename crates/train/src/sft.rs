@@ -35,7 +35,7 @@ pub(crate) fn train(
     }
     let mut plan = prepared.stages[index].plan.clone();
     plan.done_steps = log.state.stage_step;
-    observer.event(&Event::Stage(plan));
+    observer.event(&Event::Stage(Box::new(plan)));
     if log.state.stage_step == 0 {
         evaluate(stage, &mut learner, log, observer)?;
     }

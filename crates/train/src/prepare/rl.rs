@@ -53,7 +53,7 @@ pub(super) fn stage(
         tasks: shared(set.tasks),
         evaluation: shared(measured),
     };
-    Ok(PreparedStage { fingerprint, plan, work: Work::Rl(work) })
+    Ok(PreparedStage { fingerprint, plan, work: Work::Rl(Box::new(work)) })
 }
 
 /// The stage's tasks with what became of their rows.

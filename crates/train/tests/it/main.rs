@@ -4,5 +4,6 @@
 
 mod data;
 mod resume;
+mod rl;
 mod support;
 mod training;

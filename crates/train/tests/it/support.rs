@@ -1,12 +1,17 @@
 //! A small tokenizer, a small model and a small recipe.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use rocstar_chat::{Family, Tokenizer};
 use rocstar_nn::config::ModelConfig;
 use rocstar_nn::files;
 use rocstar_nn::parameters::Parameters;
 use rocstar_nn::step::Model;
+use rocstar_record::episode::{Group, Timing, Verdict, VerdictKind};
+use rocstar_record::run::Reader;
+use rocstar_rollout::{Task, Verifier, VerifierError};
 use rocstar_train::checkpoint::Checkpoint;
 use rocstar_train::recipe::Recipe;
 use rocstar_train::{Error, Event, Observer, Outcome, Outline, Prepared, Start, World};
@@ -26,9 +31,12 @@ impl Place {
         let more = folder.path().join("more.jsonl");
         write_rows(&data, (0..12).map(|number| conversation(number, 3)));
         write_rows(&more, (0..4).map(|number| conversation(number, 5)));
+        let tasks = folder.path().join("tasks.jsonl");
+        write_rows(&tasks, (0..12).map(|number| task(number)));
         let stages = stages
             .replace("DATA", &data.display().to_string())
-            .replace("MORE", &more.display().to_string());
+            .replace("MORE", &more.display().to_string())
+            .replace("TASKS", &tasks.display().to_string());
         let mut recipe = Recipe::from_toml(&stages).unwrap();
         recipe.threads = 2;
         recipe.run.name = "run".to_owned();
@@ -69,9 +77,49 @@ impl Place {
         model: Model,
         stop_after: u64,
     ) -> Result<Outcome, Error> {
+        let mut observer = Recorder { stop_after, ..Recorder::default() };
+        self.go_on_before(start, model, &mut observer)
+    }
+
+    /// Goes on before an observer that is given.
+    pub(crate) fn go_on_before(
+        &self,
+        start: Start,
+        model: Model,
+        observer: &mut Recorder,
+    ) -> Result<Outcome, Error> {
         let prepared = Prepared::new(self.recipe.clone(), outline())?;
-        let mut observer = Recorder { events: Vec::new(), steps: 0, stop_after };
-        rocstar_train::run(&prepared, start, || Ok(model), &World::new(Value::Null), &mut observer)
+        let mut world = World::new(Value::Null);
+        world.verifier = Arc::new(EvenVerifier);
+        rocstar_train::run(&prepared, start, || Ok(model), &world, observer)
+    }
+
+    /// Begins the run, or goes on, until it is asked `questions` times whether to stop.
+    pub(crate) fn train_until(&mut self, resumes: bool, questions: u64) -> Result<Outcome, Error> {
+        let start = if resumes {
+            Start::resume(&mut self.recipe, None)?
+        } else {
+            Start::new(&self.recipe)?
+        };
+        let model = weights(start.checkpoint(), &self.recipe);
+        let mut observer = Recorder { stop_at: Some(questions), ..Recorder::default() };
+        self.go_on_before(start, model, &mut observer)
+    }
+
+    /// The groups of every step, without what differs from run to run.
+    pub(crate) fn groups(&self) -> Vec<(u64, Vec<Group>)> {
+        let reader = Reader::open(&self.run_folder()).unwrap();
+        let steps = reader.episode_steps().unwrap();
+        let of_step = |step: u64| {
+            let mut groups = reader.groups(step).unwrap().map(Result::unwrap).collect::<Vec<Group>>();
+            for group in &mut groups {
+                let kept = group.kept.iter_mut().map(|kept| &mut kept.episode);
+                let dropped = group.dropped.iter_mut().map(|dropped| &mut dropped.episode);
+                kept.chain(dropped).for_each(|episode| episode.timing = Timing::default());
+            }
+            (step, groups)
+        };
+        steps.into_iter().map(of_step).collect()
     }
 
     /// Lines of the metrics, without what differs from run to run.
@@ -80,7 +128,7 @@ impl Place {
         text.lines()
             .map(|line| {
                 let mut line: Map<String, Value> = serde_json::from_str(line).unwrap();
-                line.retain(|key, _| key != "seconds" && key != "tokens_per_s");
+                line.retain(|key, _| !key.starts_with("seconds") && key != "tokens_per_s");
                 Value::Object(line)
             })
             .collect()
@@ -122,21 +170,52 @@ fn files_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Hears everything, and stops the run after some steps.
+/// Hears everything, and stops the run after some steps or when it is asked often enough.
 pub(crate) struct Recorder {
     pub(crate) events: Vec<Event>,
     pub(crate) steps: u64,
     pub(crate) stop_after: u64,
+    pub(crate) asked: u64,
+    pub(crate) stop_at: Option<u64>,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self { events: Vec::new(), steps: 0, stop_after: u64::MAX, asked: 0, stop_at: None }
+    }
 }
 
 impl Observer for Recorder {
     fn event(&mut self, event: &Event) {
-        self.steps += u64::from(matches!(event, Event::Step(_)));
+        self.steps += u64::from(matches!(event, Event::Step(_) | Event::RlStep(_)));
         self.events.push(event.clone());
     }
 
     fn wants_stop(&mut self) -> bool {
-        self.steps >= self.stop_after
+        self.asked += 1;
+        self.steps >= self.stop_after || self.stop_at.is_some_and(|at| self.asked >= at)
+    }
+}
+
+/// Even numbers are right: a reward that a small model can find out about.
+#[derive(Debug)]
+struct EvenVerifier;
+
+impl Verifier for EvenVerifier {
+    fn verify(
+        &self,
+        _task: &Task,
+        text: &str,
+    ) -> BoxFuture<'static, Result<Verdict, VerifierError>> {
+        let digit = text.bytes().filter(u8::is_ascii_digit).last();
+        let kind = match digit {
+            None => VerdictKind::Unparseable,
+            Some(digit) if digit.is_multiple_of(2) => VerdictKind::Right,
+            Some(_) => VerdictKind::Wrong,
+        };
+        let answer = digit.map(|digit| char::from(digit).to_string());
+        let verdict = Verdict { kind, answer, explanation: "its last digit".to_owned() };
+        Box::pin(std::future::ready(Ok(verdict)))
     }
 }
 
@@ -145,6 +224,10 @@ pub(crate) fn conversation(number: usize, factor: usize) -> Value {
         { "role": "user", "content": format!("{number} times {factor}?") },
         { "role": "assistant", "content": format!("It is {}.", number * factor) },
     ]})
+}
+
+pub(crate) fn task(number: usize) -> Value {
+    json!({ "problem": format!("{number} times 3?"), "answer": (3 * number).to_string() })
 }
 
 pub(crate) fn write_rows(path: &Path, rows: impl IntoIterator<Item = Value>) {
@@ -162,7 +245,7 @@ pub(crate) fn outline() -> Outline {
         key_value_heads: 1,
         head_size: 16,
         feed_forward_size: 48,
-        context_tokens: 256,
+        context_tokens: 1024,
         ..ModelConfig::tiny()
     };
     Outline { name: Some("small".to_owned()), config, tokenizer, family: Family::chatml().unwrap() }
@@ -170,9 +253,8 @@ pub(crate) fn outline() -> Outline {
 
 pub(crate) fn weights(checkpoint: Option<&Checkpoint>, recipe: &Recipe) -> Model {
     let config = outline().config;
-    let rocstar_train::recipe::Stage::Sft(stage) = &recipe.stage[0] else { panic!("no SFT stage") };
     match checkpoint {
-        Some(checkpoint) if stage.lora.is_none() => {
+        Some(checkpoint) if recipe.stage[0].lora().is_none() => {
             let loaded = files::load(&checkpoint.path).unwrap();
             Model { config: loaded.config, parameters: loaded.parameters }
         }

@@ -68,7 +68,7 @@ fn a_gradient_that_is_no_number_is_not_applied() {
     let start = Start::new(&place.recipe).unwrap();
     let mut model = weights(None, &place.recipe);
     model.parameters.values_mut()[0] = f32::NAN;
-    let mut observer = Recorder { events: Vec::new(), steps: 0, stop_after: u64::MAX };
+    let mut observer = Recorder::default();
     let error = rocstar_train::run(&prepared, start, || Ok(model), &World::new(Value::Null), &mut observer)
         .unwrap_err();
     assert!(matches!(error, Error::NotFinite { step: 1, .. }), "{error}");
