@@ -130,3 +130,29 @@ async fn refusals_say_what_can_be_done() {
     assert!(running[..3].iter().all(Result::is_ok));
     assert!(matches!(running[3], Err(GeneratorError::Busy { .. })));
 }
+
+/// Dropping a rollout half-way ends what the engine did for it.
+#[tokio::test]
+async fn a_rollout_that_is_dropped_frees_the_engine() {
+    let engine = engine(1 << 16, 16);
+    let options = RolloutOptions { response_tokens: 1500, ..random_options(ToolMode::Stateless) };
+    let rollouts = with_engine(&engine, options);
+    let tasks = [task("a", "?", "1")];
+    {
+        let rolling = rollouts.roll_out(AT, &tasks, &|_| ());
+        let begun = async {
+            while engine.stats().new_tokens < 40 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = begun => {}
+            _ = rolling => {}
+        }
+    }
+    while engine.stats().running + engine.stats().waiting > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(engine.stats().new_tokens < 4 * 1500, "they were cut short");
+}

@@ -13,7 +13,7 @@ use crate::test_support::tokenizer;
 fn varied(draw: Key) -> String {
     let number = draw.task * 7 + u64::from(draw.sample) * 3;
     if u64::from(draw.turn) < number % 3 {
-        let fault = if number % 5 == 0 { "<tool_call>{</tool_call>" } else { "" };
+        let fault = if number.is_multiple_of(5) { "<tool_call>{</tool_call>" } else { "" };
         return format!("turn {} {fault}{}{END}", draw.turn, call(&format!("print({number})")));
     }
     answer(&number.to_string())
