@@ -53,7 +53,12 @@ fn said(call: &Call) -> String {
         ToolOutcome::Timeout => "[time-out] ".to_owned(),
         ToolOutcome::Limit { what } => format!("[limit: {what}] "),
     };
-    outcome + &shortened(&call.shown)
+    let shown = match &call.outcome {
+        // Where the answer left no room, the policy was shown nothing.
+        ToolOutcome::Malformed { message } | ToolOutcome::Refused { message } => message,
+        _ => &call.shown,
+    };
+    outcome + &shortened(shown)
 }
 
 fn judged(verdict: &Verdict, answer: &str) -> String {

@@ -136,6 +136,9 @@ fn known_hint(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(error) = cause.downcast_ref::<rocstar_jail::Error>() {
         return jail_hint(error);
     }
+    if let Some(rocstar_sandbox::Error::Jail(error)) = cause.downcast_ref() {
+        return jail_hint(error);
+    }
     let error = cause.downcast_ref::<std::io::Error>()?;
     (error.kind() == std::io::ErrorKind::AddrInUse)
         .then_some("another program listens there; choose another port with `--listen HOST:PORT`")

@@ -29,12 +29,23 @@ const SMALL: [&str; 12] = [
     "stage.1.evaluation.held_out_tasks=4",
 ];
 
+/// Fewer interpreters to warm, and no layer that this host may lack.
+const SANDBOX: [&str; 3] = ["--sandbox-config", "sandbox.toml", "--allow-degraded"];
+
+/// A folder with the code environment's configuration.
+fn harness() -> Harness {
+    let harness = Harness::new();
+    let config = "[service.jail]\nscientific = false\n";
+    fs::write(harness.path().join("sandbox.toml"), config).unwrap();
+    harness
+}
+
 fn small() -> Vec<&'static str> {
     SMALL.iter().flat_map(|assignment| ["--set", assignment]).collect()
 }
 
 fn quickstart(harness: &Harness, arguments: &[&str]) -> Output {
-    let arguments = [&["quickstart", "--allow-degraded"], small().as_slice(), arguments].concat();
+    let arguments = [&["quickstart"], &SANDBOX[..], small().as_slice(), arguments].concat();
     harness.command(&arguments).output().unwrap()
 }
 
@@ -49,10 +60,14 @@ fn groups(run: &Path) -> Vec<Group> {
     steps.into_iter().flat_map(|step| reader.groups(step).unwrap().map(Result::unwrap)).collect()
 }
 
+fn tokens(groups: &[Group]) -> Vec<&[u32]> {
+    groups.iter().flat_map(Group::episodes).map(|(one, _)| one.tokens.as_slice()).collect()
+}
+
 /// The result in both forms, and a second run beside the first.
 #[test]
 fn a_quickstart_tells_what_it_learnt_and_is_a_run_as_any_other() {
-    let harness = Harness::new();
+    let harness = harness();
     let output = quickstart(&harness, &["--json", "--seed", "5"]);
     let result = json(&output);
     // So small a run may learn nothing; the status says so, and why.
@@ -60,7 +75,8 @@ fn a_quickstart_tells_what_it_learnt_and_is_a_run_as_any_other() {
     assert_eq!(output.status.code(), Some(i32::from(!learnt)), "{}", show(&output));
     let text = show(&output);
     assert_eq!(text.contains("it did not learn: accuracy"), !learnt, "{text}");
-    assert_eq!((&result["steps"], &result["seed"]), (&8.into(), &5.into()));
+    assert_eq!(result["seed"], 5);
+    assert!(result["steps"].as_u64().unwrap() > 2, "{result}");
     for key in ["accuracy_before", "accuracy_after"] {
         assert!((0.0..=1.0).contains(&result[key].as_f64().unwrap()), "{result}");
     }
@@ -83,33 +99,38 @@ fn a_quickstart_tells_what_it_learnt_and_is_a_run_as_any_other() {
     assert!(text.contains("waiting for tools"), "{text}");
     // The same seed makes the same episodes.
     let again = harness.path().join("runs/quickstart-2");
-    let tokens = |run: &Path| -> Vec<Vec<u32>> {
-        let groups = groups(run);
-        groups.iter().flat_map(Group::episodes).map(|(one, _)| one.tokens.clone()).collect()
-    };
-    assert_eq!(tokens(&run), tokens(&again));
+    assert_eq!(tokens(&groups(&run)), tokens(&groups(&again)));
 }
 
 #[test]
-fn a_run_is_replayed_as_it_was_and_a_changed_one_is_found_out() {
-    let harness = Harness::new();
+fn a_run_is_replayed_and_its_model_rolled_out() {
+    let harness = harness();
     let output = quickstart(&harness, &["--json"]);
     assert!(output.stdout.len() > 2, "{}", show(&output));
+    replays_as_it_was_and_a_changed_one_is_found_out(&harness);
+    rolls_out_to_a_file(&harness);
+}
+
+fn replays_as_it_was_and_a_changed_one_is_found_out(harness: &Harness) {
     let replay = |arguments: &[&str]| {
-        let arguments = [&["replay", "runs/quickstart", "--allow-degraded"], arguments].concat();
+        let arguments = [&["replay", "runs/quickstart"], &SANDBOX[..], arguments].concat();
         harness.command(&arguments).output().unwrap()
     };
     let output = replay(&["--json", "--selection", "mode=off"]);
     assert!(output.status.success(), "{}", show(&output));
     let report = json(&output);
-    assert_eq!((&report["steps"], &report["episodes"]), (&serde_json::json!([7, 8]), &24.into()));
+    let run = harness.path().join("runs/quickstart");
+    let steps = Reader::open(&run).unwrap().episode_steps().unwrap();
+    assert_eq!(report["steps"], serde_json::json!(steps));
+    assert_eq!(report["episodes"], 24);
     assert_eq!(report["differences"], Value::Array(Vec::new()));
     assert_eq!(report["other_selection"]["selection"]["mode"], "off");
 
     let output = replay(&["--selection", "epsilom=1"]);
     assert!(show(&output).contains("did you mean `epsilon`?"), "{}", show(&output));
     let output = replay(&["--step", "3"]);
-    assert!(show(&output).contains("it has those of steps 7 to 8"), "{}", show(&output));
+    let expected = format!("it has those of steps {} to {}", steps[0], steps[1]);
+    assert!(show(&output).contains(&expected), "{}", show(&output));
 
     // A verdict and a choice that were not what came out.
     let run = harness.path().join("runs/quickstart");
@@ -123,50 +144,41 @@ fn a_run_is_replayed_as_it_was_and_a_changed_one_is_found_out() {
         .or_else(|| first.dropped.first_mut().map(|dropped| &mut dropped.episode))
         .unwrap();
     episode.verdict.explanation = "because".to_owned();
-    let mut file = fs::File::create(run.join("episodes/step_000007.jsonl.zst")).unwrap();
+    let step = steps[0];
+    let mut file =
+        fs::File::create(run.join(format!("episodes/step_{step:06}.jsonl.zst"))).unwrap();
     log::write(&mut file, &changed).unwrap();
-    let output = replay(&["--step", "7"]);
+    let output = replay(&["--step", &step.to_string()]);
     assert_eq!(output.status.code(), Some(1), "{}", show(&output));
     assert!(show(&output).contains("the verdict"), "{}", show(&output));
 }
 
-#[test]
-fn episodes_are_rolled_out_to_a_file() {
-    let harness = Harness::new();
-    let output = quickstart(&harness, &["--json"]);
-    assert!(output.stdout.len() > 2, "{}", show(&output));
+fn rolls_out_to_a_file(harness: &Harness) {
     let rollout = |arguments: &[&str]| {
-        let arguments = [
-            &[
-                "rollout",
-                "runs/quickstart/config.toml",
-                "--model",
-                "runs/quickstart/checkpoints/latest",
-            ],
-            ["--allow-degraded", "--tasks", "5", "--samples", "3"].as_slice(),
-            arguments,
-        ]
-        .concat();
+        let config = "runs/quickstart/config.toml";
+        let model = ["--model", "runs/quickstart/checkpoints/latest"];
+        let arguments = [&["rollout", config], &model[..], &SANDBOX[..], arguments].concat();
         harness.command(&arguments).output().unwrap()
     };
-    let output = rollout(&["--out", "a.jsonl.zst", "--json"]);
+    let output = rollout(&["--tasks", "5", "--samples", "3", "--out", "five.jsonl.zst", "--json"]);
     assert!(output.status.success(), "{}", show(&output));
     let summary = json(&output);
     assert_eq!((&summary["tasks"], &summary["rollouts"]), (&5.into(), &15.into()));
     let read = |name: &str| log::read::<Group>(&harness.path().join(name)).unwrap().records;
-    let first = read("a.jsonl.zst");
-    assert_eq!(first.len(), 5);
-    assert!(first.iter().all(|group| group.check().is_ok() && group.episodes().count() == 3));
-    // Fewer tasks are the same tasks.
-    let output = rollout(&["--out", "b.jsonl.zst", "--tasks", "2"]);
-    assert!(show(&output).contains("cannot be used multiple times"), "{}", show(&output));
-    let text = show(&rollout(&["--out", "a.jsonl.zst"]));
-    assert!(text.contains("a.jsonl.zst exists already"), "{text}");
+    let five = read("five.jsonl.zst");
+    assert_eq!(five.len(), 5);
+    assert!(five.iter().all(|group| group.check().is_ok() && group.episodes().count() == 3));
+    // Fewer tasks are the first of them, with the same tokens.
+    let output = rollout(&["--tasks", "2", "--samples", "3", "--out", "two.jsonl.zst"]);
+    assert!(show(&output).contains("tokens of a response"), "{}", show(&output));
+    assert_eq!(tokens(&read("two.jsonl.zst")), tokens(&five[..2]));
+    let text = show(&rollout(&["--out", "two.jsonl.zst"]));
+    assert!(text.contains("two.jsonl.zst exists already"), "{text}");
 }
 
 #[test]
 fn what_cannot_begin_leaves_nothing_behind() {
-    let harness = Harness::new();
+    let harness = harness();
     let runs = harness.path().join("runs");
     // No such Python: before weights are read and a directory is made.
     let mut command = harness.command(&[&["quickstart"], small().as_slice()].concat());
@@ -195,26 +207,28 @@ fn what_cannot_begin_leaves_nothing_behind() {
 
 #[test]
 fn an_interrupt_while_episodes_run_saves_and_the_run_goes_on() {
-    let harness = Harness::new();
-    let arguments = [&["quickstart", "--allow-degraded", "--json"], small().as_slice()].concat();
+    let harness = harness();
+    let arguments = [&["quickstart", "--json"], &SANDBOX[..], small().as_slice()].concat();
     let mut command = harness.command(&arguments);
-    command.args(["--set", "stage.1.steps=60"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["--set", "stage.1.steps=20"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().unwrap()));
-    assert!(lines.any(|line| line.unwrap().starts_with("step 2/60")));
+    assert!(lines.any(|line| line.unwrap().starts_with("step 2/20")));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{rest:?}");
     let last = rest.last().unwrap();
     let command = last.strip_prefix("stopped; go on with: rocstar ").unwrap();
-    assert_eq!(command, "train runs/quickstart/config.toml --allow-degraded --resume");
-    let mut words: Vec<&str> = command.split(' ').collect();
-    // The end is brought nearer: not by another recipe, which would be refused, but by a second stop.
-    words.push("--dry-run");
-    let output = harness.command(&words).output().unwrap();
-    assert!(output.status.success(), "{}", show(&output));
+    let expected = "train runs/quickstart/config.toml --sandbox-config sandbox.toml \
+                    --allow-degraded --resume";
+    assert_eq!(command, expected);
     let reader = Reader::open(&harness.path().join("runs/quickstart")).unwrap();
     assert_eq!(reader.state().unwrap(), State::Ended(Ending::Stopped));
-    assert!(!reader.checkpoint_steps().unwrap().is_empty());
+    let saved = *reader.checkpoint_steps().unwrap().last().unwrap();
+    let words: Vec<&str> = command.split(' ').collect();
+    let output = harness.command(&words).output().unwrap();
+    let text = show(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains(&format!("going on after step {saved}\n")), "{text}");
 }

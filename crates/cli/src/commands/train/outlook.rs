@@ -225,7 +225,8 @@ fn refuse_memory(needed: u64, available: Option<u64>) -> anyhow::Result<()> {
                 "the run needs about {needed} of memory, and {available} are available"
             ))
             .hint(
-                "lower `tokens_per_micro_batch`, set `recompute = true`, or train adapters (`lora`)",
+                "lower `tokens_per_micro_batch` or `engine.kv_bytes`, set `recompute = true`, or train \
+                 adapters (`lora`)",
             )
         }
         _ => Ok(()),

@@ -90,7 +90,9 @@ impl Shown {
 
     /// Puts status, what goes on and the time left into the block.
     fn draw(&self) {
-        let parts = [Some(self.now.clone()).filter(|now| !now.is_empty()), self.left()];
+        // The bar of fine-tuning shows the time left itself.
+        let left = self.plan.rollouts.as_ref().and_then(|_| self.left());
+        let parts = [Some(self.now.clone()).filter(|now| !now.is_empty()), left];
         let last: Vec<String> = parts.into_iter().flatten().collect();
         let lines = [self.status.clone(), last.join(" · ")];
         let lines: Vec<String> = lines.into_iter().filter(|line| !line.is_empty()).collect();
