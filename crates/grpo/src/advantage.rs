@@ -3,10 +3,11 @@
 //! Invariant: without the deviation's ε, advantages of a group sum to zero; a group whose rewards
 //! are all equal, or that has one rollout, is worth nothing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a reward is compared with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Baseline {
     /// The mean of the group, and divided by its standard deviation (GRPO).
@@ -19,7 +20,7 @@ pub enum Baseline {
 }
 
 /// Settings of the advantages.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AdvantageConfig {
     /// What a reward is compared with.

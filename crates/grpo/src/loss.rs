@@ -7,10 +7,11 @@
 //! Invariant: one denominator for all tokens of a step. It comes in from outside; splitting the
 //! sequences over calls therefore changes neither the sum nor any derivative.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What the clip applies to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Ratio {
     /// Each token's probability ratio (GRPO, equation 6).
@@ -24,7 +25,7 @@ pub enum Ratio {
 }
 
 /// Settings of the loss.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LossConfig {
     /// What the clip applies to.

@@ -10,13 +10,14 @@ mod counts;
 mod released;
 
 use rocstar_record::draw::Key;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Facts;
 use crate::penalty::Penalties;
 
 /// How rollouts are chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// As the paper defines it: wrong rollouts uniformly, right ones without replacement with
@@ -31,7 +32,7 @@ pub enum Mode {
 }
 
 /// Settings of the selection.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RocConfig {
     /// How rollouts are chosen.

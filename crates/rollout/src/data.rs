@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use rocstar_record::draw::{Key, Purpose};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,7 +19,7 @@ use crate::task::Task;
 use reader::Reader;
 
 /// Where tasks come from, and which of them are used.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct TaskOptions {
     /// Files of `.jsonl` or `.parquet`.
@@ -55,7 +56,7 @@ pub struct TaskOptions {
 }
 
 /// Names of a row's fields.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Layout {
     /// `problem`, `answer`, `id`.
@@ -66,7 +67,7 @@ pub enum Layout {
 }
 
 /// A condition on a field of a row.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Only {
     /// The field; `a.b` is field `b` within `a`.
@@ -83,7 +84,7 @@ pub struct Only {
 }
 
 /// What happens to a task whose prompt is too long. Each is counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Longer {
     /// The run does not start.

@@ -4,10 +4,11 @@
 //! change when they are made.
 
 use rocstar_engine::Sampling;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How episodes are made. Units stand in the names.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RolloutOptions {
     /// Episodes of each task: the paper's 2G, of which G are learned from.
@@ -63,7 +64,7 @@ impl Default for RolloutOptions {
 }
 
 /// Whether there is a Python tool, and whether it remembers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolMode {
     /// The policy has no tool; nothing it writes is a call.

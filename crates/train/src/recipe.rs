@@ -13,13 +13,14 @@ mod validate;
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use read::{Difference, RecipeError};
 pub use rl::{EngineSettings, EngineStorage, FilterOptions, OldLogProbs, RlEvaluation, RlStage};
 
 /// A whole training run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Recipe {
     /// Key of every random draw of the run.
@@ -50,7 +51,7 @@ impl Default for Recipe {
 }
 
 /// Where the run is written down.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RunOptions {
     /// Name of the run's own folder.
@@ -66,7 +67,7 @@ impl Default for RunOptions {
 }
 
 /// What is trained: a model that exists (`path`), or a new one (`shape` and `tokenizer`).
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelOptions {
     /// Hugging Face folder, GGUF file, or the short name of a fetched model.
@@ -88,7 +89,7 @@ pub struct ModelOptions {
 pub const PRACTICE_TOKENIZER: &str = "built-in:practice";
 
 /// Shapes of new models.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// About 1 M parameters with a small vocabulary: what a laptop trains in minutes.
@@ -100,7 +101,7 @@ pub enum Shape {
 }
 
 /// Chat templates that come with rocstar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum BuiltInTemplate {
     /// ChatML, with tools as Qwen2.5 has them.
@@ -110,7 +111,7 @@ pub enum BuiltInTemplate {
 }
 
 /// When the state is saved, and what is kept.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct CheckpointOptions {
     /// Steps between checkpoints; 0 = only at the end of each stage.
@@ -128,7 +129,7 @@ impl Default for CheckpointOptions {
 }
 
 /// One stage of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Stage {
     /// Supervised fine-tuning on conversations.
@@ -149,7 +150,7 @@ impl Stage {
 
 /// Data that are made up: sums, number theory, counting and small word problems, each beyond what a
 /// small model does without a tool. See [`rocstar_rollout::practice`].
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PracticeOptions {
     /// How many: conversations of a stage of fine-tuning, tasks of one of reinforcement learning.
@@ -165,7 +166,7 @@ impl Default for PracticeOptions {
 }
 
 /// Supervised fine-tuning: the assistant's tokens of conversations are learnt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SftStage {
     /// Passes over the data. The stage ends with these or with `steps`, whichever comes first.
@@ -226,7 +227,7 @@ impl Default for SftStage {
 }
 
 /// What happens to a conversation of more than `sequence_tokens` tokens. Each is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Longer {
     /// The run does not start.
@@ -238,7 +239,7 @@ pub enum Longer {
 }
 
 /// Where conversations come from.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DataOptions {
     /// Files of `.jsonl` or `.parquet`.
@@ -279,7 +280,7 @@ impl Default for DataOptions {
 }
 
 /// What happens to a conversation whose tokens are there already.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Duplicates {
     /// It is used as often as it is there.
@@ -289,7 +290,7 @@ pub enum Duplicates {
 }
 
 /// Conversations that are measured: files of their own, or a share of the data.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvaluationOptions {
     /// Files, read as the data's.
@@ -304,7 +305,7 @@ pub struct EvaluationOptions {
 }
 
 /// AdamW and its schedule.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct OptimizerOptions {
     /// Highest learning rate.
@@ -344,7 +345,7 @@ impl Default for OptimizerOptions {
 }
 
 /// Course of the learning rate after the warm-up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleKind {
     /// It stays.
@@ -354,7 +355,7 @@ pub enum ScheduleKind {
 }
 
 /// Low-rank adapters: `W + alpha / rank · B · A`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoraOptions {
     /// Rows of A.
@@ -372,7 +373,7 @@ impl Default for LoraOptions {
 }
 
 /// A matrix of each layer that can get an adapter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "these are Hugging Face's names of the matrices")]
 pub enum LoraTarget {

@@ -5,6 +5,7 @@
 //! `selection.keep` episodes (its G) are learnt from; `updates_per_step` is how often the optimiser
 //! moves for that.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use rocstar_engine::{EngineOptions, KvBudget};
@@ -17,7 +18,7 @@ use rocstar_rollout::{RolloutOptions, TaskOptions};
 use super::{LoraOptions, OptimizerOptions, PracticeOptions};
 
 /// Reinforcement learning by rollouts with a verified reward: GRPO, with resampling on correct.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RlStage {
     /// Steps: each rolls out tasks, selects and updates.
@@ -96,7 +97,7 @@ impl Default for RlStage {
 }
 
 /// Where the old log-probabilities of the ratio come from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OldLogProbs {
     /// Those that were recorded when sampling, by the same weights. Needs sampling without cuts
@@ -107,7 +108,7 @@ pub enum OldLogProbs {
 }
 
 /// Leaving out tasks that the policy solves already.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct FilterOptions {
     /// Rollouts of each task by which that is judged; a task of which all are right is left out.
@@ -122,7 +123,7 @@ impl Default for FilterOptions {
 }
 
 /// Size of the local engine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineSettings {
     /// Room for keys and values, in bytes.
@@ -143,7 +144,7 @@ impl Default for EngineSettings {
 
 /// How the engine keeps weights. Anything but f32 makes the policy that samples another one than
 /// the policy that is trained; `mismatch_kl` shows by how much.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum EngineStorage {
@@ -177,7 +178,7 @@ impl EngineSettings {
 
 /// Tasks that are measured and not learnt: files of their own, a part of the stage's tasks, or made
 /// up like them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RlEvaluation {
     /// The tasks' files; none to hold tasks out.
