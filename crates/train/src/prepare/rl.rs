@@ -29,7 +29,7 @@ pub(super) fn stage(
     seed: u64,
     outline: &Outline,
 ) -> Result<PreparedStage, Error> {
-    let mut set = tasks(options)?;
+    let mut set = tasks(options, outline)?;
     let measured = match &options.practice {
         Some(made_up) => {
             practice::tasks(options.evaluation.held_out_tasks, made_up.seed, Split::HeldOut)
@@ -37,7 +37,7 @@ pub(super) fn stage(
         None if options.evaluation.data.paths.is_empty() => {
             hold_out(&mut set, options.evaluation.held_out_tasks, seed, stage)
         }
-        None => read(&options.evaluation.data)?.tasks,
+        None => read(&options.evaluation.data, options, outline)?.tasks,
     };
     if set.tasks.is_empty() {
         return Err(Error::NoTasks { stage, held_out: measured.len() });
@@ -57,19 +57,21 @@ pub(super) fn stage(
 }
 
 /// The stage's tasks with what became of their rows.
-fn tasks(options: &RlStage) -> Result<Tasks, Error> {
+fn tasks(options: &RlStage, outline: &Outline) -> Result<Tasks, Error> {
     match &options.practice {
         Some(made_up) => {
             let tasks = practice::tasks(made_up.count, made_up.seed, Split::Train);
             let counts = Counts { rows: tasks.len(), used: tasks.len(), ..Counts::default() };
             Ok(Tasks { tasks, counts, ..Tasks::default() })
         }
-        None => read(&options.data),
+        None => read(&options.data, options, outline),
     }
 }
 
-fn read(data: &TaskOptions) -> Result<Tasks, Error> {
-    Ok(data::read(data)?)
+fn read(data: &TaskOptions, options: &RlStage, outline: &Outline) -> Result<Tasks, Error> {
+    let mut set = data::read(data)?;
+    set.fit(data, &|task| prompt_tokens(task, options, outline))?;
+    Ok(set)
 }
 
 /// Takes `count` drawn tasks out of the set.
@@ -86,18 +88,11 @@ fn hold_out(set: &mut Tasks, count: usize, seed: u64, stage: usize) -> Vec<Task>
     measured.into_iter().map(|(_, task)| task).collect()
 }
 
-/// Tokens of each task's prompt.
+/// Tokens of each task's prompt, all of which must leave room for a response.
 fn lengths(tasks: &[Task], options: &RlStage, outline: &Outline) -> Result<Vec<usize>, Error> {
-    let Outline { tokenizer, family, .. } = outline;
     let context_tokens = outline.config.context_tokens;
-    let tools = match options.rollout.tool {
-        ToolMode::None => Vec::new(),
-        mode => vec![PythonTool::description(mode == ToolMode::Session)],
-    };
     let length = |task: &Task| {
-        let mut prompt = Transcript::new(tokenizer, family, &task.messages, &tools)?;
-        prompt.open_assistant()?;
-        let prompt_tokens = prompt.tokens().len();
+        let prompt_tokens = prompt_tokens(task, options, outline)?;
         if prompt_tokens >= context_tokens {
             let task = task.id.0.clone();
             return Err(Error::PromptTooLong { task, prompt_tokens, context_tokens });
@@ -105,6 +100,18 @@ fn lengths(tasks: &[Task], options: &RlStage, outline: &Outline) -> Result<Vec<u
         Ok(prompt_tokens)
     };
     tasks.iter().map(length).collect()
+}
+
+/// Tokens of a task's prompt.
+fn prompt_tokens(task: &Task, options: &RlStage, outline: &Outline) -> Result<usize, Error> {
+    let Outline { tokenizer, family, .. } = outline;
+    let tools = match options.rollout.tool {
+        ToolMode::None => Vec::new(),
+        mode => vec![PythonTool::description(mode == ToolMode::Session)],
+    };
+    let mut prompt = Transcript::new(tokenizer, family, &task.messages, &tools)?;
+    prompt.open_assistant()?;
+    Ok(prompt.tokens().len())
 }
 
 fn fingerprint(tasks: &[Task]) -> Result<String, Error> {
