@@ -4,9 +4,15 @@
 //! shapes of what the backward pass keeps, and is an estimate.
 
 use rocstar_nn::config::ModelConfig;
+use rocstar_nn::lora::Adapters;
+use rocstar_nn::parameters::Layout;
 use serde::Serialize;
 
+use crate::error::Error;
+
 use crate::examples::Counts;
+use crate::learner::lora_of;
+use crate::recipe::LoraOptions;
 
 /// What a stage will do and need.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -81,7 +87,7 @@ pub struct RolloutPlan {
 
 /// What decides the memory of a stage.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Needs {
+pub struct Needs {
     /// Weights of the model.
     pub parameters: u64,
     /// Weights that are trained.
@@ -95,13 +101,32 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
+    /// What training a model of this shape decides, with adapters where there are some.
+    ///
+    /// # Errors
+    /// The adapters don't fit the model.
+    pub fn new(
+        config: &ModelConfig,
+        lora: Option<&LoraOptions>,
+        recompute: bool,
+        micro_batch_tokens: usize,
+    ) -> Result<Self, Error> {
+        let parameters = Layout::new(config).len() as u64;
+        let trained_parameters = match lora {
+            None => parameters,
+            Some(lora) => Adapters::zeros(config, lora_of(lora))?.values().len() as u64,
+        };
+        let adapters = lora.is_some();
+        Ok(Self { parameters, trained_parameters, adapters, micro_batch_tokens, recompute })
+    }
+
     /// Bytes of a checkpoint: weights that are trained, and two moments.
-    pub(crate) const fn checkpoint_bytes(&self) -> u64 {
+    pub const fn checkpoint_bytes(&self) -> u64 {
         self.trained_parameters * 4 * 3
     }
 
     /// Bytes of weights, gradient, two moments and activations.
-    pub(crate) fn memory_bytes(&self, config: &ModelConfig) -> u64 {
+    pub fn memory_bytes(&self, config: &ModelConfig) -> u64 {
         let adapters = if self.adapters { self.trained_parameters } else { 0 };
         (self.parameters + adapters + 3 * self.trained_parameters) * 4
             + self.activation_bytes(config)
@@ -113,7 +138,7 @@ impl Needs {
     /// the feed-forward layer, both normalised, query, key, value, attention's output, and gate, up
     /// and their product. Recomputation keeps the input of each layer, and one layer's rest at a
     /// time. The head needs the last hidden states with their gradient, and a chunk of logits.
-    pub(crate) fn activation_bytes(&self, config: &ModelConfig) -> u64 {
+    pub fn activation_bytes(&self, config: &ModelConfig) -> u64 {
         let tokens = self.micro_batch_tokens as u64;
         let hidden = config.hidden_size as u64;
         let query_key_value = (config.query_size() + 2 * config.key_value_size()) as u64;
@@ -130,7 +155,7 @@ impl Needs {
     }
 
     /// Floating-point operations of learning `tokens` in sequences of `mean_length`.
-    pub(crate) fn operations(&self, config: &ModelConfig, tokens: u64, mean_length: f64) -> f64 {
+    pub fn operations(&self, config: &ModelConfig, tokens: u64, mean_length: f64) -> f64 {
         // A tied embedding multiplies as the head; a table of its own only looks up.
         let table = if config.tied_embeddings {
             0

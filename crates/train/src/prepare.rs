@@ -9,14 +9,11 @@ use std::sync::Arc;
 
 use rocstar_chat::{Family, Tokenizer, Transcript};
 use rocstar_nn::config::ModelConfig;
-use rocstar_nn::lora::Adapters;
-use rocstar_nn::parameters::Layout;
 use rocstar_rollout::{Policy, Task, ToolMode};
 
 use crate::data::{self, Conversation};
 use crate::error::Error;
 use crate::examples::{Example, Examples, Limits};
-use crate::learner::lora_of;
 use crate::packing::{self, Length, StepPlan, StepSize};
 use crate::plan::{Needs, StagePlan};
 use crate::recipe::{LoraOptions, Recipe, RlStage, SftStage, Stage};
@@ -279,11 +276,5 @@ fn needs(
     outline: &Outline,
     micro_batch_tokens: usize,
 ) -> Result<Needs, Error> {
-    let parameters = Layout::new(&outline.config).len() as u64;
-    let trained_parameters = match lora {
-        None => parameters,
-        Some(lora) => Adapters::zeros(&outline.config, lora_of(lora))?.values().len() as u64,
-    };
-    let adapters = lora.is_some();
-    Ok(Needs { parameters, trained_parameters, adapters, micro_batch_tokens, recompute })
+    Needs::new(&outline.config, lora, recompute, micro_batch_tokens)
 }
