@@ -161,6 +161,10 @@ impl Rollout {
             prepared, stage, model, count, world, &mut keep, &mut watch,
         );
         bar.finish_and_clear();
+        if log.committed_bytes() == 0 {
+            // An empty file would only stand in the way of another try; and what it is, is seen.
+            let _ = std::fs::remove_file(&self.out);
+        }
         metrics.map_err(advise)
     }
 
