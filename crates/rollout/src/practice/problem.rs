@@ -20,7 +20,7 @@ use crate::task::Task;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Sums, differences, products, squares.
+    /// Sums, differences, products, whole quotients.
     Arithmetic,
     /// Divisors, multiples, remainders, powers modulo a thousand.
     NumberTheory,
@@ -160,6 +160,10 @@ fn fill(wording: &str, numbers: &[u64]) -> String {
 }
 
 /// How problems of a form are put; `{}` stands for the numbers with their names, in order.
+///
+/// The forms of a kind differ in whole words, not in the order of the same words: a tiny model that
+/// has found a program for some words tries it first wherever it sees them, and where two forms share
+/// most of their words it may settle on one program for both before it has tried the other.
 pub(super) const fn wordings(form: Form) -> [&'static str; 2] {
     match form {
         Form::Sum => ["What is the sum of {} and {}?", "Add {} to {}."],
@@ -167,10 +171,9 @@ pub(super) const fn wordings(form: Form) -> [&'static str; 2] {
             ["What is the difference of {} and {}?", "How much larger is {} than {}?"]
         }
         Form::Product => ["What is the product of {} and {}?", "Multiply {} by {}."],
-        Form::Squares => [
-            "What is the sum of the squares of {} and {}?",
-            "Add the square of {} to the square of {}.",
-        ],
+        Form::Quotient => {
+            ["What is the whole quotient of {} and {}?", "How often does {} contain {}?"]
+        }
         Form::Divisor => [
             "What is the greatest common divisor of {} and {}?",
             "Which is the largest number that divides {} and {}?",
@@ -195,7 +198,7 @@ pub(super) const fn wordings(form: Form) -> [&'static str; 2] {
             "How many of the first {} numbers are written with a {}?",
         ],
         Form::CountDigitSum => [
-            "How many numbers from 1 to {} have the digit sum {}?",
+            "How many numbers from 1 to {} have the digital sum {}?",
             "How many of the first {} numbers have digits that add up to {}?",
         ],
         Form::CountEnding => [
@@ -207,16 +210,16 @@ pub(super) const fn wordings(form: Form) -> [&'static str; 2] {
             "Tom buys {} books for {} coins each and a bag for {} coins. How many coins does he pay?",
         ],
         Form::TimesMinus => [
-            "A farm fills {} boxes of {} eggs and {} eggs break. How many eggs are left?",
-            "Mia sells {} books for {} coins each and spends {} coins. How many coins does she keep?",
+            "A farm fills {} crates with {} eggs each, but {} eggs break. How many eggs are left?",
+            "Mia sells {} cakes at {} dollars each and spends {} dollars. How many dollars does she keep?",
         ],
         Form::PlusTimes => [
-            "There are {} girls and {} boys. They get {} coins each. How many coins is that?",
+            "In a school {} girls and {} boys get {} apples each. How many apples is that?",
             "One house has {} rooms, another {}. Each room has {} beds. How many beds is that?",
         ],
         Form::MinusTimes => [
-            "Of {} guests {} stay at home. The others pay {} coins each. How many coins is that?",
-            "A bus has {} seats, and {} are free. Each guest pays {} coins. How many coins is that?",
+            "Of {} guests {} stay at home. The others pay {} euros each. How many euros is that?",
+            "A bus has {} seats, and {} are free. Each rider pays {} cents. How many cents is that?",
         ],
     }
 }

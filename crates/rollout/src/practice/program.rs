@@ -11,7 +11,7 @@ pub(super) enum Form {
     Sum,
     Difference,
     Product,
-    Squares,
+    Quotient,
     Divisor,
     Multiple,
     Remainder,
@@ -41,7 +41,7 @@ impl Form {
         Self::Remainder,
         Self::CountDigitSum,
         Self::PlusTimes,
-        Self::Squares,
+        Self::Quotient,
         Self::Power,
         Self::CountEnding,
         Self::MinusTimes,
@@ -50,7 +50,7 @@ impl Form {
     /// The kind of problem that it can solve.
     pub(super) const fn kind(self) -> Kind {
         match self {
-            Self::Sum | Self::Difference | Self::Product | Self::Squares => Kind::Arithmetic,
+            Self::Sum | Self::Difference | Self::Product | Self::Quotient => Kind::Arithmetic,
             Self::Divisor | Self::Multiple | Self::Remainder | Self::Power => Kind::NumberTheory,
             Self::CountDivisible
             | Self::CountContaining
@@ -71,7 +71,7 @@ impl Form {
             Self::Sum => "sum",
             Self::Difference => "difference",
             Self::Product => "product",
-            Self::Squares => "squares",
+            Self::Quotient => "quotient",
             Self::Divisor => "divisor",
             Self::Multiple => "multiple",
             Self::Remainder => "remainder",
@@ -105,7 +105,7 @@ impl Form {
             Self::Sum => "a + b",
             Self::Difference => "a - b",
             Self::Product => "a * b",
-            Self::Squares => "a ** 2 + b ** 2",
+            Self::Quotient => "a // b",
             Self::Divisor => "math.gcd(a, b)",
             Self::Multiple => "math.lcm(a, b)",
             Self::Remainder => "a % b",
@@ -130,7 +130,7 @@ impl Form {
             Self::Sum => x + y,
             Self::Difference => x - y,
             Self::Product => x * y,
-            Self::Squares => x * x + y * y,
+            Self::Quotient => x / y,
             Self::Divisor => i128::from(divisor(a, b)),
             Self::Multiple => x / i128::from(divisor(a, b)) * y,
             Self::Remainder => x % y,
@@ -150,7 +150,7 @@ impl Form {
     pub(super) fn fits(self, numbers: &[u64]) -> bool {
         let (a, b, c) = three(numbers);
         match self {
-            Self::Difference | Self::MinusTimes => a > b,
+            Self::Difference | Self::Quotient | Self::MinusTimes => a > b,
             Self::Divisor | Self::Multiple => a != b,
             Self::Remainder => a > b && !a.is_multiple_of(b),
             Self::TimesMinus => c < a * b,

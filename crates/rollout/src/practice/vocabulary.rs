@@ -33,7 +33,7 @@ const PROGRAM: [&str; 26] = [
     "a - b",
     "a * b",
     "a % b",
-    "a ** 2 + b ** 2",
+    "a // b",
     "math.gcd(a, b)",
     "math.lcm(a, b)",
     "pow(a, b, 1000)",
