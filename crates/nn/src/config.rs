@@ -120,14 +120,16 @@ impl ModelConfig {
         }
     }
 
-    /// The *mini* shape: about 1 M parameters with a vocabulary of a few hundred.
+    /// The *mini* shape: 0.7 M parameters with a vocabulary of a few hundred. Its first values are as
+    /// wide as its size asks for (about 1 / √d): with 0.02 it learns to copy after twice the tokens.
     pub fn mini() -> Self {
         Self {
             hidden_size: 128,
-            layers: 4,
+            layers: 3,
             key_value_heads: 4,
             head_size: 32,
             feed_forward_size: 384,
+            initializer_range: 0.08,
             ..Self::tiny()
         }
     }
