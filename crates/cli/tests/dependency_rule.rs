@@ -82,6 +82,8 @@ const RULES: [Rule; 11] = [
             "rocstar-nn",
             "rocstar-record",
             "rocstar-rollout",
+            // The trait alone: the sandbox itself is handed in by whoever starts a run.
+            "rocstar-sandbox",
         ],
         never: &["clap", "indicatif"],
         reason: "a loop that reads top to bottom, and reports to whoever called it",
