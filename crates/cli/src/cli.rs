@@ -3,10 +3,11 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::bench::Bench;
+use crate::commands::config::Config;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    doctor, generate, quickstart, reference, replay, rollout, serve, train, verify,
+    doctor, generate, plan, quickstart, reference, replay, rollout, serve, train, verify,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
@@ -35,8 +36,11 @@ enum Command {
     #[command(subcommand, arg_required_else_help = true)]
     Model(Model),
     Train(train::Train),
+    Plan(Box<plan::Plan>),
     Rollout(rollout::Rollout),
     Replay(replay::Replay),
+    #[command(subcommand, arg_required_else_help = true)]
+    Config(Config),
     #[command(subcommand, arg_required_else_help = true)]
     Bench(Bench),
     Verify(verify::Verify),
@@ -58,8 +62,10 @@ impl Cli {
             Command::Sandbox(command) => command.run(terminal),
             Command::Model(command) => command.run(terminal),
             Command::Train(command) => command.run(terminal),
+            Command::Plan(command) => command.run(terminal),
             Command::Rollout(command) => command.run(terminal),
             Command::Replay(command) => command.run(terminal),
+            Command::Config(command) => command.run(terminal),
             Command::Bench(command) => command.run(terminal),
             Command::Verify(command) => command.run(terminal),
             Command::Serve(command) => command.run(terminal),

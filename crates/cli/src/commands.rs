@@ -2,9 +2,11 @@
 //! prints the result.
 
 pub(crate) mod bench;
+pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod model;
+pub(crate) mod plan;
 pub(crate) mod quickstart;
 pub(crate) mod reference;
 pub(crate) mod replay;

@@ -4,7 +4,7 @@
 //! so that it means something on any machine.
 
 pub(crate) mod generate;
-mod peak;
+pub(crate) mod peak;
 pub(crate) mod train;
 
 use clap::{Subcommand, ValueEnum};

@@ -68,7 +68,7 @@ pub(crate) fn environment_words() -> Vec<String> {
 }
 
 /// What the environment assigns, sorted by name: the variable as it is, and the assignment.
-fn environment() -> Vec<(String, String)> {
+pub(crate) fn environment() -> Vec<(String, String)> {
     let mut all: Vec<(String, String)> = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .filter_map(|(name, value)| {
