@@ -2,10 +2,12 @@
 
 #![cfg(test)]
 
+mod config;
 mod generate;
 mod harness;
 mod live;
 mod model;
+mod plan;
 mod quickstart;
 mod serve;
 mod settings;

@@ -73,9 +73,7 @@ fn without_null(node: &mut Value) {
             if let Some(Value::Array(choices)) = object.get_mut("anyOf") {
                 choices.retain(|choice| choice.get("type").is_none_or(|name| name != "null"));
             }
-            if object.get("default").is_some_and(Value::is_null) {
-                object.remove("default");
-            }
+            object.retain(|_, value| !value.is_null());
             if let Some(Value::String(text)) = object.get_mut("description") {
                 *text = plain(text);
             }
