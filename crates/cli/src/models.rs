@@ -3,6 +3,8 @@
 //!
 //! Invariant: a name never turns into a download here; only `rocstar model fetch` uses the network.
 
+mod built_in;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -69,6 +71,9 @@ pub(crate) fn resolve_model(text: &str) -> anyhow::Result<PathBuf> {
     let path = Path::new(text);
     if path.exists() {
         return Ok(path.into());
+    }
+    if text == built_in::NAME {
+        return built_in::folder();
     }
     if let Some(model) = known(text) {
         let place = models_directory()?.join(model.name).join(model.file);

@@ -126,7 +126,8 @@ impl<'a> Stage<'a> {
         let place = (seed, threads);
         let players = Players::start(options, &prepared.outline, &learner.weights(), world, place)?;
         players.load(&learner, log.state.step)?;
-        let order = TaskOrder::new(&work.tasks, &log.state.left_out, seed, index);
+        let draws = options.shuffle.then_some((seed, index));
+        let order = TaskOrder::new(&work.tasks, &log.state.left_out, draws);
         Ok(Self { options, work, seed, learner, reference, players, order })
     }
 
@@ -265,7 +266,8 @@ impl<'a> Stage<'a> {
             return Err(Error::AllSolved { stage: index, tasks: tasks.len() });
         }
         observer.event(&Event::Filtered { tasks: tasks.len(), left_out: left_out.len() });
-        self.order = TaskOrder::new(tasks, &left_out, self.seed, index);
+        let draws = self.options.shuffle.then_some((self.seed, index));
+        self.order = TaskOrder::new(tasks, &left_out, draws);
         log.state.left_out = left_out;
         Ok(true)
     }

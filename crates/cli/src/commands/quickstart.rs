@@ -33,13 +33,13 @@ const RECIPE: &str =
 
 /// Train a tiny model with a Python tool, in minutes, and see what it learnt
 ///
-/// Makes a new model of about one million weights, shows it how tool calls are written, and lets it
-/// find out by reinforcement (GRPO-RoC) which program solves which problem, with the real sandbox.
+/// A model of 0.7 million weights, which comes with this program and writes calls, many of them faulty,
+/// finds out by reinforcement (GRPO-RoC) which program solves which problem, with the real sandbox.
 /// Ends with accuracy and tool errors on held-out problems before and after. Ctrl-C saves the state
 /// and prints the command that goes on. Exit status 1 if the accuracy did not rise.
 #[derive(Debug, Args)]
 pub(crate) struct Quickstart {
-    /// Seed of the model and of every draw
+    /// Seed of every draw
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Name of the run [default: `quickstart`, or `quickstart-2` and so on where that is taken]

@@ -22,6 +22,10 @@ pub struct Demonstration {
     pub tools: Vec<ToolSpec>,
 }
 
+/// Share of the demonstrations whose program is the right one; each of the three others of its kind
+/// is shown in a third of the rest. A little more than chance, so that a model has an inkling of what
+/// the words mean, and no more.
+const RIGHT_SHARE: f64 = 0.31;
 /// Share of the calls that are faulty, but for the last that is allowed.
 const FAULTY_SHARE: f64 = 0.35;
 /// Most faulty calls of a conversation.
@@ -40,8 +44,7 @@ pub fn demonstrations(count: usize, seed: u64) -> Vec<Demonstration> {
 fn demonstration(index: usize, seed: u64) -> Demonstration {
     let draws = &mut Key { sample: 2, ..key(seed, index) }.at(0);
     let problem = Problem::draw(index, draws, Split::Train);
-    let forms: Vec<Form> = Form::of(problem.form.kind()).collect();
-    let form = pick(&forms, draws);
+    let form = chosen(problem.form, draws);
     let code = form.code(&problem.numbers);
     let mut messages = vec![Message::text(Role::User, &problem.text)];
     let mut said = &BEFORE_CALL;
@@ -63,6 +66,15 @@ fn demonstration(index: usize, seed: u64) -> Demonstration {
         format!("{last}</reason><answer>\\boxed{{{result}}}</answer>"),
     ));
     Demonstration { messages, tools: vec![tool()] }
+}
+
+/// The program that a demonstration shows for a problem of this form.
+fn chosen(form: Form, draws: &mut Draws) -> Form {
+    if draws.uniform() < RIGHT_SHARE {
+        return form;
+    }
+    let others: Vec<Form> = Form::of(form.kind()).filter(|other| *other != form).collect();
+    pick(&others, draws)
 }
 
 fn pick<T: Copy>(all: &[T], draws: &mut Draws) -> T {

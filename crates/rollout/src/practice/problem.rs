@@ -69,7 +69,7 @@ pub(super) struct Problem {
     pub(super) text: String,
 }
 
-/// Makes up `count` tasks. Forms and wordings are spread evenly over any run of tasks, numbers are
+/// Makes up `count` tasks. Forms are spread evenly over any run of tasks, numbers are
 /// drawn. `meta` has the `kind`.
 pub fn tasks(count: usize, seed: u64, split: Split) -> Vec<Task> {
     let sample = match split {
@@ -105,8 +105,7 @@ impl Problem {
     /// The problem number `index` of a series.
     pub(super) fn draw(index: usize, draws: &mut Draws, split: Split) -> Self {
         let form = Form::ALL[index % Form::ALL.len()];
-        let wordings = wordings(form);
-        let wording = wordings[draws.below(wordings.len() as u64) as usize];
+        let wording = wording(form);
         loop {
             let numbers = numbers(form, draws);
             if form.fits(&numbers) && split_of(form.kind(), &numbers) == split {
@@ -160,66 +159,31 @@ fn fill(wording: &str, numbers: &[u64]) -> String {
 }
 
 /// How problems of a form are put; `{}` stands for the numbers with their names, in order.
-///
-/// The forms of a kind differ in whole words, not in the order of the same words: a tiny model that
-/// has found a program for some words tries it first wherever it sees them, and where two forms share
-/// most of their words it may settle on one program for both before it has tried the other.
-pub(super) const fn wordings(form: Form) -> [&'static str; 2] {
+pub(super) const fn wording(form: Form) -> &'static str {
     match form {
-        Form::Sum => ["What is the sum of {} and {}?", "Add {} to {}."],
-        Form::Difference => {
-            ["What is the difference of {} and {}?", "How much larger is {} than {}?"]
+        Form::Sum => "What is the sum of {} and {}?",
+        Form::Difference => "How much larger is {} than {}?",
+        Form::Product => "Multiply {} by {}.",
+        Form::Quotient => "How often does {} contain {}?",
+        Form::Divisor => "What is the greatest common divisor of {} and {}?",
+        Form::Multiple => "Which is the smallest number that {} and {} divide?",
+        Form::Remainder => "What is left when {} is divided by {}?",
+        Form::Power => "What is {} to the power of {} modulo a thousand?",
+        Form::CountDivisible => "How many numbers from 1 to {} are multiples of {}?",
+        Form::CountContaining => "How many of the first {} numbers are written with a {}?",
+        Form::CountDigitSum => "Count the numbers from 1 to {} whose digits add up to {}.",
+        Form::CountEnding => "Of the numbers up to {}, how many end in {}?",
+        Form::TimesPlus => {
+            "A shop has {} boxes of {} pens and {} loose pens. How many pens is that?"
         }
-        Form::Product => ["What is the product of {} and {}?", "Multiply {} by {}."],
-        Form::Quotient => {
-            ["What is the whole quotient of {} and {}?", "How often does {} contain {}?"]
+        Form::TimesMinus => {
+            "Mia sells {} cakes at {} dollars each and spends {} dollars. What does she keep?"
         }
-        Form::Divisor => [
-            "What is the greatest common divisor of {} and {}?",
-            "Which is the largest number that divides {} and {}?",
-        ],
-        Form::Multiple => [
-            "What is the least common multiple of {} and {}?",
-            "Which is the smallest number that {} and {} divide?",
-        ],
-        Form::Remainder => {
-            ["What is the remainder of {} divided by {}?", "What is left when {} is divided by {}?"]
+        Form::PlusTimes => {
+            "In a school {} girls and {} boys get {} apples each. How many apples are needed?"
         }
-        Form::Power => [
-            "What is {} to the power of {} modulo a thousand?",
-            "Which number below a thousand remains of {} to the power of {}?",
-        ],
-        Form::CountDivisible => [
-            "How many numbers from 1 to {} are divisible by {}?",
-            "How many of the first {} numbers are multiples of {}?",
-        ],
-        Form::CountContaining => [
-            "How many numbers from 1 to {} contain the digit {}?",
-            "How many of the first {} numbers are written with a {}?",
-        ],
-        Form::CountDigitSum => [
-            "How many numbers from 1 to {} have the digital sum {}?",
-            "How many of the first {} numbers have digits that add up to {}?",
-        ],
-        Form::CountEnding => [
-            "How many numbers from 1 to {} end in {}?",
-            "How many of the first {} numbers have the last digit {}?",
-        ],
-        Form::TimesPlus => [
-            "A shop has {} boxes of {} pens and {} loose pens. How many pens is that?",
-            "Tom buys {} books for {} coins each and a bag for {} coins. How many coins does he pay?",
-        ],
-        Form::TimesMinus => [
-            "A farm fills {} crates with {} eggs each, but {} eggs break. How many eggs are left?",
-            "Mia sells {} cakes at {} dollars each and spends {} dollars. How many dollars does she keep?",
-        ],
-        Form::PlusTimes => [
-            "In a school {} girls and {} boys get {} apples each. How many apples is that?",
-            "One house has {} rooms, another {}. Each room has {} beds. How many beds is that?",
-        ],
-        Form::MinusTimes => [
-            "Of {} guests {} stay at home. The others pay {} euros each. How many euros is that?",
-            "A bus has {} seats, and {} are free. Each rider pays {} cents. How many cents is that?",
-        ],
+        Form::MinusTimes => {
+            "Of {} guests {} stay at home. The others pay {} euros each. How much do they pay?"
+        }
     }
 }

@@ -13,7 +13,7 @@ use rocstar_record::message::{Message, Role};
 use serde_json::{Map, Value, json};
 
 use super::demonstration::{AFTER_FAILURE, BEFORE_ANSWER, BEFORE_CALL, tool, tool_call};
-use super::problem::wordings;
+use super::problem::wording;
 use super::program::{Fault, Form};
 
 /// Control tokens of the template.
@@ -107,7 +107,7 @@ pub fn tokenizer() -> Result<Tokenizer, rocstar_chat::Error> {
 fn pieces() -> Result<BTreeSet<String>, rocstar_chat::Error> {
     let mut pieces: BTreeSet<String> = (0..100).map(|pair| format!("{pair:02}")).collect();
     pieces.extend(template_pieces()?);
-    pieces.extend(Form::ALL.into_iter().flat_map(wordings).flat_map(words));
+    pieces.extend(Form::ALL.into_iter().map(wording).flat_map(words));
     let said = [&BEFORE_CALL[..], &AFTER_FAILURE, &BEFORE_ANSWER].concat();
     pieces.extend(said.into_iter().map(str::to_owned));
     pieces.extend(PROGRAM.iter().chain(&TOOL).map(|text| (*text).to_owned()));

@@ -25,6 +25,8 @@ pub struct RlStage {
     pub steps: u64,
     /// Tasks that are rolled out in a step.
     pub tasks_per_step: usize,
+    /// Take the tasks in another order each pass; otherwise always in that of the data.
+    pub shuffle: bool,
     /// More tasks that a step may roll out in place of groups that are all right or all wrong.
     pub refill_tasks_per_step: usize,
     /// Updates of the optimiser in a step, each on its share of the groups.
@@ -70,6 +72,7 @@ impl Default for RlStage {
         Self {
             steps: 0,
             tasks_per_step: 512,
+            shuffle: true,
             refill_tasks_per_step: 0,
             updates_per_step: 1,
             tokens_per_micro_batch: 16_384,

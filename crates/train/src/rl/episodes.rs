@@ -41,7 +41,8 @@ pub fn roll_out(
         let seed = prepared.recipe.seed;
         let place = (seed, prepared.recipe.threads);
         let players = Players::start(options, &prepared.outline, &model.parameters, world, place)?;
-        let mut order = TaskOrder::new(&work.tasks, &[], seed, stage);
+        let draws = work.options.shuffle.then_some((seed, stage));
+        let mut order = TaskOrder::new(&work.tasks, &[], draws);
         let mut all: Vec<Chosen> = Vec::new();
         while all.len() < count {
             let first = all.len() as u64;

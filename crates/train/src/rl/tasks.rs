@@ -12,18 +12,23 @@ use rocstar_rollout::Task;
 #[derive(Debug, Clone)]
 pub(crate) struct TaskOrder {
     tasks: Vec<Arc<Task>>,
-    seed: u64,
-    stage: usize,
+    /// What the orders are drawn with; `None` where each pass has the data's.
+    draws: Option<(u64, usize)>,
     /// The pass whose order is known, with it.
     pass: Option<(u64, Vec<usize>)>,
 }
 
 impl TaskOrder {
-    /// The tasks of a stage without those at the indices `left_out`, which ascend.
-    pub(crate) fn new(all: &[Arc<Task>], left_out: &[usize], seed: u64, stage: usize) -> Self {
+    /// The tasks of a stage without those at the indices `left_out`, which ascend. `draws` is seed
+    /// and stage, where each pass has an order of its own.
+    pub(crate) fn new(
+        all: &[Arc<Task>],
+        left_out: &[usize],
+        draws: Option<(u64, usize)>,
+    ) -> Self {
         let stays = |index: &usize| left_out.binary_search(index).is_err();
         let tasks = (0..all.len()).filter(stays).map(|index| Arc::clone(&all[index])).collect();
-        Self { tasks, seed, stage, pass: None }
+        Self { tasks, draws, pass: None }
     }
 
     /// The pass over the tasks in which task `number` is.
@@ -48,13 +53,15 @@ impl TaskOrder {
 
     fn order(&self, pass: u64) -> Vec<usize> {
         let mut order: Vec<usize> = (0..self.tasks.len()).collect();
-        let key = Key {
-            // A pass number beyond 32 bits would take longer than any run.
-            step: u32::try_from(pass).unwrap_or(u32::MAX),
-            task: self.stage as u64,
-            ..Key::new(self.seed, Purpose::Shuffle)
-        };
-        key.at(0).shuffle(&mut order);
+        if let Some((seed, stage)) = self.draws {
+            let key = Key {
+                // A pass number beyond 32 bits would take longer than any run.
+                step: u32::try_from(pass).unwrap_or(u32::MAX),
+                task: stage as u64,
+                ..Key::new(seed, Purpose::Shuffle)
+            };
+            key.at(0).shuffle(&mut order);
+        }
         order
     }
 }
