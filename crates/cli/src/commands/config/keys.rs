@@ -120,7 +120,8 @@ impl<'a> Walk<'a> {
                 continue;
             }
             let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-            let default = default.and_then(|table| table.get(name)).or(property.get("default"));
+            let default =
+                default.and_then(|table| table.get(name)).or_else(|| property.get("default"));
             self.key(&path, property, default);
         }
     }

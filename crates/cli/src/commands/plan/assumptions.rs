@@ -132,7 +132,7 @@ impl AssumptionOptions {
 impl Assumptions {
     /// Mean tokens of a response in the stage of reinforcement learning number `index`.
     pub(super) fn mean_response_tokens(&self, index: usize, limit: u64) -> u64 {
-        let given = self.response_tokens.get(index).or(self.response_tokens.last());
+        let given = self.response_tokens.get(index).or_else(|| self.response_tokens.last());
         given.map_or(limit / 2, |tokens| (*tokens).min(limit))
     }
 }
