@@ -56,8 +56,12 @@ pub fn read(
 pub fn practice(options: &PracticeOptions) -> Vec<Conversation> {
     let all = practice::demonstrations(options.count, options.seed).into_iter().enumerate();
     let place = |row| Place { path: "practice".into(), row: row + 1 };
-    all.map(|(row, one)| Conversation { messages: one.messages, tools: one.tools, place: place(row) })
-        .collect()
+    all.map(|(row, one)| Conversation {
+        messages: one.messages,
+        tools: one.tools,
+        place: place(row),
+    })
+    .collect()
 }
 
 /// The fields that the options name.

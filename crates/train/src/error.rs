@@ -153,7 +153,9 @@ pub enum Error {
         held_out: usize,
     },
     /// The policy solves every task before the stage.
-    #[error("stage {stage}: the policy solves all {tasks} tasks already, so nothing is left to learn from")]
+    #[error(
+        "stage {stage}: the policy solves all {tasks} tasks already, so nothing is left to learn from"
+    )]
     AllSolved {
         /// Which stage.
         stage: usize,
@@ -161,7 +163,9 @@ pub enum Error {
         tasks: usize,
     },
     /// A prompt that leaves no room for a response.
-    #[error("task `{task}`: its prompt has {prompt_tokens} tokens, and the model's context is {context_tokens}")]
+    #[error(
+        "task `{task}`: its prompt has {prompt_tokens} tokens, and the model's context is {context_tokens}"
+    )]
     PromptTooLong {
         /// Which.
         task: String,

@@ -272,7 +272,9 @@ impl Learner {
     /// They are of other weights.
     pub(crate) fn with_moments(mut self, moments: Option<AdamW>) -> Result<Self, Error> {
         if let Some(moments) = moments {
-            self.optimizer.take_moments(moments).map_err(|source| Error::Moments(Box::new(source)))?;
+            self.optimizer
+                .take_moments(moments)
+                .map_err(|source| Error::Moments(Box::new(source)))?;
         }
         Ok(self)
     }

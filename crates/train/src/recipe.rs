@@ -373,7 +373,9 @@ impl Default for LoraOptions {
 }
 
 /// A matrix of each layer that can get an adapter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "these are Hugging Face's names of the matrices")]
 pub enum LoraTarget {

@@ -262,9 +262,9 @@ fn check_data(prepared: &Prepared, checkpoint: &Checkpoint) -> Result<(), Error>
     let changed = |what: &str| Err(Error::DataChanged { stage: *stage, what: what.to_owned() });
     match prepared.stages.get(*stage) {
         None => changed("the recipe has no such stage"),
-        Some(found) if found.fingerprint != *data_sha256 => {
-            changed("its conversations or tasks, as the tokenizer and the template give them, are others")
-        }
+        Some(found) if found.fingerprint != *data_sha256 => changed(
+            "its conversations or tasks, as the tokenizer and the template give them, are others",
+        ),
         Some(found) if found.plan.steps < *stage_step => {
             changed("it has fewer steps than are done")
         }

@@ -50,7 +50,8 @@ pub(crate) fn folder() -> anyhow::Result<PathBuf> {
     let partial = Partial::beside(&place)?;
     for (name, content) in FILES {
         let path = partial.path().join(name);
-        std::fs::write(&path, content).with_context(|| format!("can't write {}", path.display()))?;
+        std::fs::write(&path, content)
+            .with_context(|| format!("can't write {}", path.display()))?;
     }
     match partial.put_in_place(&place) {
         // Another process was faster: its files are the same.

@@ -235,7 +235,8 @@ type Left = (Vec<Value>, Vec<Group>, [Vec<u8>; 2]);
 
 fn left(run: &Path) -> Left {
     let text = fs::read_to_string(run.join("metrics.jsonl")).unwrap();
-    let is_measured = |name: &str| rocstar_record::metric::find(name).is_some_and(|it| it.is_measured);
+    let is_measured =
+        |name: &str| rocstar_record::metric::find(name).is_some_and(|it| it.is_measured);
     let line = |line: &str| {
         let mut line: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
         line.retain(|name, _| !is_measured(name));
@@ -253,7 +254,11 @@ fn left(run: &Path) -> Left {
     }
     let latest = run.join("checkpoints/latest");
     let files = ["model.safetensors", "state/optimizer.bin"];
-    (text.lines().map(line).collect(), groups, files.map(|name| fs::read(latest.join(name)).unwrap()))
+    (
+        text.lines().map(line).collect(),
+        groups,
+        files.map(|name| fs::read(latest.join(name)).unwrap()),
+    )
 }
 
 /// Killed in the first rollouts, between two checkpoints while episodes run, and right after one.

@@ -33,7 +33,7 @@ pub(super) fn stage(
     let measured = match &options.practice {
         Some(made_up) => {
             practice::tasks(options.evaluation.held_out_tasks, made_up.seed, Split::HeldOut)
-        },
+        }
         None if options.evaluation.data.paths.is_empty() => {
             hold_out(&mut set, options.evaluation.held_out_tasks, seed, stage)
         }
@@ -48,11 +48,8 @@ pub(super) fn stage(
     let fingerprint = format!("{}-{}", fingerprint(&set.tasks)?, fingerprint(&measured)?);
     let plan = plan(options, stage, outline, &lengths, (set.counts, measured.len()))?;
     let shared = |tasks: Vec<Task>| tasks.into_iter().map(Arc::new).collect();
-    let work = RlWork {
-        options: options.clone(),
-        tasks: shared(set.tasks),
-        evaluation: shared(measured),
-    };
+    let work =
+        RlWork { options: options.clone(), tasks: shared(set.tasks), evaluation: shared(measured) };
     Ok(PreparedStage { fingerprint, plan, work: Work::Rl(Box::new(work)) })
 }
 
@@ -164,7 +161,8 @@ fn plan(
         most_sampled_tokens: (in_stage(rollouts_per_step) * response_tokens as f64) as u64,
         kv_bytes: options.engine.kv_bytes,
         engine_weight_bytes,
-        episodes_bytes: (in_stage(rollouts_per_step) * mean_length) as u64 * BYTES_PER_EPISODE_TOKEN,
+        episodes_bytes: (in_stage(rollouts_per_step) * mean_length) as u64
+            * BYTES_PER_EPISODE_TOKEN,
     };
     Ok(StagePlan {
         stage,

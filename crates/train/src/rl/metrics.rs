@@ -149,9 +149,8 @@ impl RlStepMetrics {
         let tally = Tally::of(all().map(|(episode, _)| episode));
         let kept = || chosen.iter().flat_map(|one| &one.group.kept);
         let of_kept = Tally::of(kept().map(|kept| &kept.episode));
-        let ended = |cause| {
-            chosen.iter().filter(|one| one.verdict == GroupVerdict::Dropped(cause)).count()
-        };
+        let ended =
+            |cause| chosen.iter().filter(|one| one.verdict == GroupVerdict::Dropped(cause)).count();
         let mean = |sum: f64| (tally.episodes > 0).then(|| sum / tally.episodes as f64);
         Self {
             reward_mean: mean(tally.reward),

@@ -21,11 +21,7 @@ pub(crate) struct TaskOrder {
 impl TaskOrder {
     /// The tasks of a stage without those at the indices `left_out`, which ascend. `draws` is seed
     /// and stage, where each pass has an order of its own.
-    pub(crate) fn new(
-        all: &[Arc<Task>],
-        left_out: &[usize],
-        draws: Option<(u64, usize)>,
-    ) -> Self {
+    pub(crate) fn new(all: &[Arc<Task>], left_out: &[usize], draws: Option<(u64, usize)>) -> Self {
         let stays = |index: &usize| left_out.binary_search(index).is_err();
         let tasks = (0..all.len()).filter(stays).map(|index| Arc::clone(&all[index])).collect();
         Self { tasks, draws, pass: None }

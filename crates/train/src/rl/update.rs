@@ -99,7 +99,8 @@ impl Share {
             examples.push(Example { tokens, learnt });
         }
         let lengths: Vec<usize> = examples.iter().map(|example| example.tokens.len()).collect();
-        let learnable: Vec<usize> = (0..examples.len()).filter(|index| lengths[*index] > 0).collect();
+        let learnable: Vec<usize> =
+            (0..examples.len()).filter(|index| lengths[*index] > 0).collect();
         let batches = micro_batches(&lengths, &learnable, most_tokens);
         Self { examples, lessons, batches }
     }
@@ -108,7 +109,11 @@ impl Share {
         self.lessons.iter().map(|lesson| lesson.old.len()).sum::<usize>() as f64
     }
 
-    fn recompute_old(&mut self, learner: &mut Learner, mismatch: &mut Mismatch) -> Result<(), Error> {
+    fn recompute_old(
+        &mut self,
+        learner: &mut Learner,
+        mismatch: &mut Mismatch,
+    ) -> Result<(), Error> {
         for group in &self.batches {
             let batch = Batch::new(&self.examples, group);
             let found = learner.log_probs(&batch)?;

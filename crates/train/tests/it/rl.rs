@@ -143,12 +143,16 @@ fn adapters_are_trained_and_sampled_from() {
 fn settings_that_do_not_fit_each_other_are_refused_before_anything_starts() {
     let more = "old_log_probs = \"sampled\"\nrollout.top_p = 0.9\nkeep_optimizer = true";
     let stages = with(more).replace("keep = 4", "keep = 9");
-    let mut place = Place::new("[[stage]]\nkind = \"sft\"\nsteps = 1\nsequences_per_step = 1\n\
-        data.paths = [\"DATA\"]");
+    let mut place = Place::new(
+        "[[stage]]\nkind = \"sft\"\nsteps = 1\nsequences_per_step = 1\n\
+        data.paths = [\"DATA\"]",
+    );
     let error = toml::from_str::<Value>(&stages).unwrap_err().to_string();
     assert!(error.contains("rollout"), "a table can't be given twice: {error}");
     place.recipe = rocstar_train::recipe::Recipe::from_toml(
-        &stages.replace("rollout.top_p = 0.9\n", "").replace("samples = 8", "samples = 8\ntop_p = 0.9"),
+        &stages
+            .replace("rollout.top_p = 0.9\n", "")
+            .replace("samples = 8", "samples = 8\ntop_p = 0.9"),
     )
     .unwrap();
     let problems = place.recipe.validate();

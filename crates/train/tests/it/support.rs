@@ -111,7 +111,8 @@ impl Place {
         let reader = Reader::open(&self.run_folder()).unwrap();
         let steps = reader.episode_steps().unwrap();
         let of_step = |step: u64| {
-            let mut groups = reader.groups(step).unwrap().map(Result::unwrap).collect::<Vec<Group>>();
+            let mut groups =
+                reader.groups(step).unwrap().map(Result::unwrap).collect::<Vec<Group>>();
             for group in &mut groups {
                 let kept = group.kept.iter_mut().map(|kept| &mut kept.episode);
                 let dropped = group.dropped.iter_mut().map(|dropped| &mut dropped.episode);

@@ -69,8 +69,9 @@ fn a_gradient_that_is_no_number_is_not_applied() {
     let mut model = weights(None, &place.recipe);
     model.parameters.values_mut()[0] = f32::NAN;
     let mut observer = Recorder::default();
-    let error = rocstar_train::run(&prepared, start, || Ok(model), &World::new(Value::Null), &mut observer)
-        .unwrap_err();
+    let error =
+        rocstar_train::run(&prepared, start, || Ok(model), &World::new(Value::Null), &mut observer)
+            .unwrap_err();
     assert!(matches!(error, Error::NotFinite { step: 1, .. }), "{error}");
     assert!(!observer.events.iter().any(|event| matches!(event, Event::Step(_))));
 }
