@@ -1,7 +1,7 @@
 //! Programs: a form with numbers as Python, what it prints, and the faults that a call can have.
 //!
-//! Invariant: [`Form::result`] is what the program prints, and [`Fault::answer`] what the tool says
-//! to a faulty one; tests run them through the real sandbox.
+//! Invariant: [`Form::result`] is what the program prints, and [`Fault::error`] what the tool says to a
+//! faulty one; tests run them through the real sandbox.
 
 use super::problem::Kind;
 

@@ -50,7 +50,7 @@ pub(crate) struct Chosen {
 /// Chooses among the rollouts of a task; `key` names the draw.
 ///
 /// # Errors
-/// The settings can't work for this group, as [`grpo::select`] says.
+/// The settings can't work for this group, as [`grpo::select()`] says.
 pub(crate) fn choose(
     rolled: RolledOut,
     selection: &RocConfig,

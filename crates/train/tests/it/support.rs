@@ -32,7 +32,7 @@ impl Place {
         write_rows(&data, (0..12).map(|number| conversation(number, 3)));
         write_rows(&more, (0..4).map(|number| conversation(number, 5)));
         let tasks = folder.path().join("tasks.jsonl");
-        write_rows(&tasks, (0..12).map(|number| task(number)));
+        write_rows(&tasks, (0..12).map(task));
         let stages = stages
             .replace("DATA", &data.display().to_string())
             .replace("MORE", &more.display().to_string())
@@ -208,7 +208,7 @@ impl Verifier for EvenVerifier {
         _task: &Task,
         text: &str,
     ) -> BoxFuture<'static, Result<Verdict, VerifierError>> {
-        let digit = text.bytes().filter(u8::is_ascii_digit).last();
+        let digit = text.bytes().rfind(u8::is_ascii_digit);
         let kind = match digit {
             None => VerdictKind::Unparseable,
             Some(digit) if digit.is_multiple_of(2) => VerdictKind::Right,
