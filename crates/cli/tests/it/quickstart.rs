@@ -131,8 +131,12 @@ fn replays_as_it_was_and_a_changed_one_is_found_out(harness: &Harness) {
 
     // A verdict and a choice that were not what came out.
     let run = harness.path().join("runs/quickstart");
-    let mut changed =
-        Reader::open(&run).unwrap().groups(7).unwrap().map(Result::unwrap).collect::<Vec<_>>();
+    let mut changed = Reader::open(&run)
+        .unwrap()
+        .groups(steps[0])
+        .unwrap()
+        .map(Result::unwrap)
+        .collect::<Vec<_>>();
     let first = &mut changed[0];
     let episode = first
         .kept
