@@ -166,10 +166,11 @@ impl<'a> Stage<'a> {
         log.state.epoch = metrics.epoch;
         log.state.tokens += updated.tokens;
         let groups: Vec<_> = rolled.chosen.into_iter().map(|one| one.group).collect();
+        log.episodes(number, &groups)?;
         let (total, rolling) = (begun.elapsed(), rolled.usage);
         let kv_tokens = before.kv_blocks * before.block_tokens;
         let times = Times { kv_tokens, total, updating, loading, rolling };
-        log.rl_step(times.on(&metrics), &groups, observer)?;
+        log.rl_step(times.on(&metrics), observer)?;
         Ok(true)
     }
 

@@ -317,14 +317,19 @@ impl RunLog {
         Ok(())
     }
 
-    /// Writes a step of reinforcement learning down with its groups, and tells it.
+    /// Writes the groups of a step of reinforcement learning down: before its metrics, which tell what
+    /// that took too.
+    pub(crate) fn episodes(&self, step: u64, groups: &[Group]) -> Result<(), Error> {
+        self.directory.write_episodes(step, groups)?;
+        Ok(())
+    }
+
+    /// Writes a step of reinforcement learning down, and tells it.
     pub(crate) fn rl_step(
         &mut self,
         metrics: RlStepMetrics,
-        groups: &[Group],
         observer: &mut dyn Observer,
     ) -> Result<(), Error> {
-        self.directory.write_episodes(metrics.step, groups)?;
         self.line(&MetricsLine::RlStep(&metrics))?;
         observer.event(&Event::RlStep(Box::new(metrics)));
         Ok(())
