@@ -29,7 +29,7 @@ struct Rule {
 /// What draws, serves or waits.
 const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
 
-const RULES: [Rule; 11] = [
+const RULES: [Rule; 12] = [
     Rule {
         package: "rocstar-grpo",
         ours: &["rocstar-record"],
@@ -74,6 +74,12 @@ const RULES: [Rule; 11] = [
         reason: "it waits for engine, tool and verifier, and reports to whoever called it",
     },
     Rule {
+        package: "rocstar-eval",
+        ours: &["rocstar-chat", "rocstar-record", "rocstar-rollout", "rocstar-verify"],
+        never: &["clap", "indicatif"],
+        reason: "suites, scorers and metrics are used alone; it reports to whoever called it",
+    },
+    Rule {
         package: "rocstar-train",
         ours: &[
             "rocstar-chat",
@@ -112,6 +118,7 @@ const RULES: [Rule; 11] = [
         ours: &[
             "rocstar-chat",
             "rocstar-engine",
+            "rocstar-eval",
             "rocstar-grpo",
             "rocstar-jail",
             "rocstar-nn",

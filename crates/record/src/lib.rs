@@ -4,6 +4,7 @@
 //! This crate is a contract. It holds data and no behaviour that could differ between the writer and
 //! the reader: no runtime, no tensors.
 
+pub mod attempt;
 pub mod draw;
 pub mod episode;
 pub mod log;

@@ -106,6 +106,7 @@ fn main() {
         id: TaskId("t".to_owned()),
         messages: vec![Message::text(Role::User, "What is 6 times 7?")],
         answer: "42".to_owned(),
+        functions: Vec::new(),
         meta: serde_json::Map::new(),
     });
     let rollouts = |tool: Option<Arc<dyn Tool>>| {

@@ -46,13 +46,16 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    /// The prompt of a conversation, with the policy's turn open.
+    /// The prompt of a conversation, with the policy's turn open. `functions` are offered beside
+    /// the tool.
     pub(crate) fn prompt(
         &self,
         messages: &[rocstar_record::message::Message],
+        functions: &[ToolSpec],
     ) -> Result<Transcript, Error> {
         let Policy { tokenizer, family } = &self.policy;
-        let specs: Vec<ToolSpec> = self.tool.iter().map(|(spec, _)| spec.clone()).collect();
+        let tool = self.tool.iter().map(|(spec, _)| spec);
+        let specs: Vec<ToolSpec> = tool.chain(functions).cloned().collect();
         let mut transcript = Transcript::new(tokenizer, family, messages, &specs)?;
         transcript.open_assistant()?;
         Ok(transcript)

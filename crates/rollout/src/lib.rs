@@ -20,6 +20,7 @@ mod episode;
 mod generator;
 mod local;
 mod meter;
+mod player;
 pub mod practice;
 mod recorded;
 mod rollouts;
@@ -38,6 +39,7 @@ pub use generator::{
     Ask, BoxStream, Capacity, Delivery, End, Generator, GeneratorError, Piece, Token,
 };
 pub use local::LocalGenerator;
+pub use player::{Assignment, PlayError, Played, Player};
 pub use recorded::RecordedGenerator;
 pub use rollouts::{At, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage};
 pub use settings::{RolloutOptions, ToolMode};

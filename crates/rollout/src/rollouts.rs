@@ -223,7 +223,7 @@ impl Rollouts {
     }
 
     fn prompt(&self, task: &Task) -> Result<Transcript, RolloutError> {
-        self.rules.prompt(&task.messages).map_err(|source| RolloutError::Render {
+        self.rules.prompt(&task.messages, &task.functions).map_err(|source| RolloutError::Render {
             task: task.id.clone(),
             source: Box::new(source),
         })

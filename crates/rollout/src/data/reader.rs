@@ -113,7 +113,7 @@ impl<'o> Reader<'o> {
         }
         remove(&mut row, names.problem);
         remove(&mut row, names.answer);
-        Ok(Some(Task { id, messages, answer, meta: row }))
+        Ok(Some(Task { id, messages, answer, functions: Vec::new(), meta: row }))
     }
 }
 

@@ -28,7 +28,7 @@ fn rules(options: RolloutOptions, longest_tokens: usize) -> Arc<Rules> {
 }
 
 fn start(rules: &Arc<Rules>) -> (Machine, Ask) {
-    let prompt = rules.prompt(&[Message::text(Role::User, "2 + 2?")]).expect("a prompt");
+    let prompt = rules.prompt(&[Message::text(Role::User, "2 + 2?")], &[]).expect("a prompt");
     let draw = Key { task: 7, sample: 1, step: 3, ..Key::new(5, Purpose::Sampling) };
     Machine::start(Arc::clone(rules), Identity { task: TaskId("t".to_owned()), draw }, prompt)
 }

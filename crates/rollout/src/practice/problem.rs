@@ -92,6 +92,7 @@ fn task(index: usize, key: Key, split: Split) -> Task {
         id: TaskId(format!("practice-{name}-{}-{index:06}", key.seed)),
         messages: vec![Message::text(Role::User, &problem.text)],
         answer: problem.form.result(&problem.numbers).to_string(),
+        functions: Vec::new(),
         meta,
     }
 }

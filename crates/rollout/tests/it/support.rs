@@ -27,6 +27,7 @@ pub(crate) fn task(id: &str, problem: &str, answer: &str) -> Arc<Task> {
         id: TaskId(id.to_owned()),
         messages: vec![Message::text(Role::User, problem)],
         answer: answer.to_owned(),
+        functions: Vec::new(),
         meta: serde_json::Map::new(),
     })
 }
