@@ -15,6 +15,7 @@
 //! episodes whatever ran beside them.
 
 mod books;
+mod counts;
 pub mod data;
 mod episode;
 mod generator;
@@ -32,6 +33,7 @@ mod task;
 #[cfg(test)]
 mod test_support;
 mod tool;
+mod tries;
 mod verifier;
 
 pub use data::TaskOptions;

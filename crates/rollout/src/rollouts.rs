@@ -15,9 +15,10 @@ use rocstar_record::episode::{Episode, Lost, TaskId};
 use serde::Serialize;
 
 use crate::books::Books;
+use crate::counts::Counts;
 use crate::episode::Rules;
 use crate::generator::{Generator, GeneratorError};
-use crate::sample::{Counts, Surroundings};
+use crate::sample::Surroundings;
 use crate::scheduler::Scheduler;
 use crate::settings::{RolloutOptions, ToolMode};
 use crate::task::Task;

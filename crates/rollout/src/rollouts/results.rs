@@ -7,8 +7,9 @@ use rocstar_record::episode::{DropCause, Episode, Lost, VerdictKind};
 
 use super::crowd::Ended;
 use super::{Progress, RolledOut, RolledOutAll, Usage};
+use crate::counts::Counts;
 use crate::meter::Phase;
-use crate::sample::{Counts, Surroundings};
+use crate::sample::Surroundings;
 use crate::task::Task;
 
 /// What has ended so far.
