@@ -16,3 +16,4 @@
 pub mod bfcl;
 pub mod ifeval;
 pub mod problem;
+pub mod suite;
