@@ -15,6 +15,7 @@
 //! episodes whatever ran beside them.
 
 mod books;
+mod conversation;
 mod counts;
 pub mod data;
 mod episode;
@@ -36,6 +37,7 @@ mod tool;
 mod tries;
 mod verifier;
 
+pub use conversation::{Conversation, ConversationError, Heard, Reply, TokenConversation};
 pub use data::TaskOptions;
 pub use generator::{
     Ask, BoxStream, Capacity, Delivery, End, Generator, GeneratorError, Piece, Token,

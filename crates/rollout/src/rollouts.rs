@@ -183,30 +183,7 @@ impl Rollouts {
         verifier: Arc<dyn Verifier>,
         options: RolloutOptions,
     ) -> Result<Self, RolloutError> {
-        let problems = options.validate();
-        if !problems.is_empty() {
-            return Err(RolloutError::Options(problems));
-        }
-        let spec = match (&tool, options.tool) {
-            (None, ToolMode::None) => None,
-            (Some(tool), ToolMode::Stateless | ToolMode::Session) => {
-                let format = policy.family.call_format();
-                let family = policy.family.name();
-                Some((tool.spec(), format.ok_or(RolloutError::NoTools { family })?))
-            }
-            (Some(_), ToolMode::None) => {
-                return Err(RolloutError::ToolMismatch {
-                    wanted: "none",
-                    given: "a tool was given",
-                });
-            }
-            (None, _) => {
-                let (wanted, given) = ("a tool", "none was given");
-                return Err(RolloutError::ToolMismatch { wanted, given });
-            }
-        };
-        let longest_tokens = generator.capacity().longest_tokens;
-        let rules = Arc::new(Rules { policy, options, tool: spec, longest_tokens });
+        let rules = Arc::new(rules(policy, &*generator, tool.as_deref(), options)?);
         Ok(Self { rules, generator, tool, verifier })
     }
 
@@ -279,4 +256,37 @@ impl Rollouts {
             counts: Counts::default(),
         }
     }
+}
+
+/// The rules by which policy and surroundings play together.
+///
+/// # Errors
+/// Settings that can't work, or that don't fit the tool or the family.
+pub(crate) fn rules(
+    policy: Policy,
+    generator: &dyn Generator,
+    tool: Option<&dyn Tool>,
+    options: RolloutOptions,
+) -> Result<Rules, RolloutError> {
+    let problems = options.validate();
+    if !problems.is_empty() {
+        return Err(RolloutError::Options(problems));
+    }
+    let spec = match (tool, options.tool) {
+        (None, ToolMode::None) => None,
+        (Some(tool), ToolMode::Stateless | ToolMode::Session) => {
+            let format = policy.family.call_format();
+            let family = policy.family.name();
+            Some((tool.spec(), format.ok_or(RolloutError::NoTools { family })?))
+        }
+        (Some(_), ToolMode::None) => {
+            return Err(RolloutError::ToolMismatch { wanted: "none", given: "a tool was given" });
+        }
+        (None, _) => {
+            let (wanted, given) = ("a tool", "none was given");
+            return Err(RolloutError::ToolMismatch { wanted, given });
+        }
+    };
+    let longest_tokens = generator.capacity().longest_tokens;
+    Ok(Rules { policy, options, tool: spec, longest_tokens })
 }

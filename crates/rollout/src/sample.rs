@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, FuturesUnordered, StreamExt as _};
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use rocstar_chat::Transcript;
 use rocstar_record::draw::Key;
 use rocstar_record::episode::{Episode, Finish, Timing, Verdict, VerdictKind};
@@ -166,7 +166,7 @@ impl Surroundings {
         sample: &Sample,
         place: &Place<'_>,
     ) -> Result<(), Failure> {
-        let mut pieces = self.begin(ask).await?;
+        let mut pieces = tries::generate(&*self.generator, ask).await?;
         loop {
             tokio::select! {
                 biased;
@@ -194,20 +194,6 @@ impl Surroundings {
         }
     }
 
-    /// Starts a generation; a full queue is waited out.
-    async fn begin(
-        &self,
-        ask: Ask,
-    ) -> Result<BoxStream<'static, Result<Piece, GeneratorError>>, Failure> {
-        loop {
-            match self.generator.generate(ask.clone()) {
-                Ok(pieces) => return Ok(pieces),
-                Err(GeneratorError::Busy { retry_after }) => tokio::time::sleep(retry_after).await,
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
     /// The verdict on a finished episode. `Err` is the cause of its loss.
     async fn judge(&self, task: &Task, unjudged: &Unjudged) -> Result<Verdict, String> {
         if unjudged.finish != Finish::Done {
@@ -220,7 +206,8 @@ impl Surroundings {
                 }
             };
             let explanation = format!("no final answer: {explanation}");
-            return Ok(Verdict { kind: VerdictKind::Unparseable, answer: None, explanation });
+            let kind = VerdictKind::Unparseable;
+            return Ok(Verdict { kind, answer: None, explanation, second_opinion: None });
         }
         let text = unjudged.machine.answer_text();
         let mut tries = 0;

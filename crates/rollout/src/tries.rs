@@ -1,13 +1,15 @@
-//! Trying again: how long is paused, and which failures of a tool are worth it.
+//! Trying again: how long is paused, what is waited for, and which failures of a tool are worth it.
 //!
 //! Invariant: a call is made again only where the one before left no trace. A tool that is full is
 //! waited for, and that is no failure.
 
 use std::time::{Duration, Instant};
 
+use futures::stream::BoxStream;
 use rocstar_record::message::ToolCall;
 
 use crate::counts::Counts;
+use crate::generator::{Ask, Generator, GeneratorError, Piece};
 use crate::tool::{Answered, ToolError, ToolInstance};
 
 /// First pause after a failure; each further one is twice as long.
@@ -20,6 +22,22 @@ const MOST_WAITS: usize = 600;
 /// The pause after so many failures before.
 pub(crate) fn pause(tries: usize) -> tokio::time::Sleep {
     tokio::time::sleep(FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE))
+}
+
+/// Starts a generation; a full queue is waited out.
+///
+/// # Errors
+/// Whatever else keeps it from starting.
+pub(crate) async fn generate(
+    generator: &dyn Generator,
+    ask: Ask,
+) -> Result<BoxStream<'static, Result<Piece, GeneratorError>>, GeneratorError> {
+    loop {
+        match generator.generate(ask.clone()) {
+            Err(GeneratorError::Busy { retry_after }) => tokio::time::sleep(retry_after).await,
+            begun => return begun,
+        }
+    }
 }
 
 /// Makes one call, at most `tries` times.
