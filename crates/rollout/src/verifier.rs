@@ -80,5 +80,6 @@ fn verdict(report: &Report) -> Verdict {
         }
         rocstar_verify::Verdict::Undecided { why } => (VerdictKind::Undecided, why.clone()),
     };
-    Verdict { kind, answer: found.then(|| report.answer.text.clone()), explanation }
+    let answer = found.then(|| report.answer.text.clone());
+    Verdict { kind, answer, explanation, second_opinion: None }
 }
