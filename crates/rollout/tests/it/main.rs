@@ -2,6 +2,7 @@
 //! the sandbox as they are.
 #![cfg(test)]
 
+mod conversation;
 mod data;
 mod engine;
 mod failures;
