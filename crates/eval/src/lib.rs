@@ -14,6 +14,8 @@
 //! ours is missing, never wrong.
 
 pub mod bfcl;
+pub mod gpqa;
 pub mod ifeval;
 pub mod problem;
+pub mod score;
 pub mod suite;
