@@ -49,4 +49,7 @@ pub use rollouts::{At, Policy, Progress, RolledOut, RolledOutAll, RolloutError, 
 pub use settings::{RolloutOptions, ToolMode};
 pub use task::Task;
 pub use tool::{Answered, PythonTool, Tool, ToolError, ToolInstance, answer_text};
-pub use verifier::{MathVerifier, Verifier, VerifierError};
+pub use verifier::{
+    MathVerifier, MathVerify, Opinion, SecondVerifier, Verifier, VerifierError, VerifierOptions,
+    WithSecondOpinion,
+};

@@ -4,12 +4,16 @@
 //! never what a tool said, never an earlier turn. What it can't decide it says; a failure of ours
 //! is an error, and no verdict.
 
+mod second_opinion;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::future::{BoxFuture, FutureExt as _};
 use rocstar_record::episode::{Verdict, VerdictKind};
 use rocstar_verify::{Extraction, Options, Report};
+
+pub use second_opinion::{MathVerify, Opinion, SecondVerifier, VerifierOptions, WithSecondOpinion};
 
 use crate::task::Task;
 
