@@ -14,8 +14,14 @@
 //! ours is missing, never wrong.
 
 pub mod bfcl;
+pub mod compare;
 pub mod gpqa;
 pub mod ifeval;
+pub mod metrics;
 pub mod problem;
+pub mod protocol;
+pub mod report;
+pub mod run;
 pub mod score;
+pub mod store;
 pub mod suite;
