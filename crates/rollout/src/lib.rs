@@ -43,9 +43,11 @@ pub use generator::{
     Ask, BoxStream, Capacity, Delivery, End, Generator, GeneratorError, Piece, Token,
 };
 pub use local::LocalGenerator;
-pub use player::{Assignment, PlayError, Played, Player};
+pub use player::{Assignment, PlayError, Played, Player, TokenPlayer};
 pub use recorded::RecordedGenerator;
-pub use rollouts::{At, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage};
+pub use rollouts::{
+    At, NoEpisode, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage,
+};
 pub use settings::{RolloutOptions, ToolMode};
 pub use task::Task;
 pub use tool::{Answered, PythonTool, Tool, ToolError, ToolInstance, answer_text};

@@ -5,6 +5,8 @@
 //! in one [`Played`], an attempt or why there is none; an attempt's content depends on model,
 //! assignment and settings alone, as far as the server lets it.
 
+mod token;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -14,6 +16,8 @@ use rocstar_record::attempt::Attempt;
 use crate::generator::GeneratorError;
 use crate::rollouts::RolloutError;
 use crate::task::Task;
+
+pub use token::TokenPlayer;
 
 /// One attempt to be made.
 #[derive(Debug, Clone)]
