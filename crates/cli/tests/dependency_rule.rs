@@ -29,7 +29,7 @@ struct Rule {
 /// What draws, serves or waits.
 const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     Rule {
         package: "rocstar-grpo",
         ours: &["rocstar-record"],
@@ -99,6 +99,13 @@ const RULES: [Rule; 12] = [
         ours: &[],
         never: SERVICES,
         reason: "a verdict is a pure function: no input or output, no clock, no threads",
+    },
+    Rule {
+        package: "rocstar-fake-endpoint",
+        ours: &[],
+        never: &["clap", "indicatif", "reqwest"],
+        reason: "it stands for servers of other people: what it sends must not be made by the code \
+                 that reads it",
     },
     Rule {
         package: "rocstar-jail",

@@ -25,6 +25,7 @@ mod meter;
 mod player;
 pub mod practice;
 mod recorded;
+pub mod remote;
 mod rollouts;
 pub mod rows;
 mod sample;

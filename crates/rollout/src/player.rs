@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use rocstar_record::attempt::Attempt;
 
 use crate::generator::GeneratorError;
+use crate::remote::RemoteError;
 use crate::rollouts::RolloutError;
 use crate::task::Task;
 
@@ -63,4 +64,7 @@ pub enum PlayError {
     /// The generator.
     #[error(transparent)]
     Generator(#[from] GeneratorError),
+    /// The servers.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
 }
