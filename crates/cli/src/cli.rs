@@ -7,7 +7,7 @@ use crate::commands::config::Config;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    doctor, generate, plan, quickstart, reference, replay, rollout, serve, train, verify,
+    chat, doctor, generate, plan, quickstart, reference, replay, rollout, serve, train, verify,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
@@ -46,6 +46,7 @@ enum Command {
     Verify(verify::Verify),
     Serve(Box<serve::Serve>),
     Generate(Box<generate::Generate>),
+    Chat(Box<chat::Chat>),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -70,6 +71,7 @@ impl Cli {
             Command::Verify(command) => command.run(terminal),
             Command::Serve(command) => command.run(terminal),
             Command::Generate(command) => command.run(terminal),
+            Command::Chat(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }
