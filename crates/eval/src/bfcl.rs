@@ -82,7 +82,7 @@ impl BfclGold {
             // What can't be read is no call: right only where none should be made.
             Err(unreadable) if self.category.compares_calls() || self.category.wants_a_call() => {
                 let (kind, explanation) = (VerdictKind::Unparseable, unreadable.to_string());
-                let verdict = Verdict { kind, answer: None, explanation };
+                let verdict = Verdict { kind, answer: None, explanation, second_opinion: None };
                 Score { value: 0.0, verdict, parts: Map::new() }
             }
             Err(_) => self.score(&[], Ok(())),
@@ -120,7 +120,8 @@ impl BfclGold {
             Err(refusal) => (0.0, VerdictKind::Wrong, refusal.to_string()),
         };
         let answer = (!calls.is_empty()).then(|| written(calls));
-        Score { value, verdict: Verdict { kind, answer, explanation }, parts: Map::new() }
+        let verdict = Verdict { kind, answer, explanation, second_opinion: None };
+        Score { value, verdict, parts: Map::new() }
     }
 
     /// The model's calls.

@@ -29,7 +29,7 @@ use crate::problem::Problem;
 pub use arena_hard::Version as ArenaHardVersion;
 pub use error::SuiteError;
 pub use files::{DataFile, SOURCE_FILE, Source, SourceFile};
-pub use known::{Data, HubData, HubFile, KNOWN, Known};
+pub use known::{Data, HubData, HubFile, KNOWN, Known, Where};
 pub use prompt::Prompt;
 
 /// Problems, ready to be asked.
@@ -178,7 +178,7 @@ impl Suite {
                 let mut sum = Sha256::new();
                 for Problem { task, .. } in &self.problems {
                     for text in task.messages.iter().map(|message| &message.content) {
-                        sum.update(format!("{} {text} {}\n", task.id, task.answer));
+                        sum.update(format!("{} {text} {}\n", task.id.0, task.answer));
                     }
                 }
                 files::hexadecimal(&sum.finalize())

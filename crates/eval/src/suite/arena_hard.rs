@@ -84,6 +84,12 @@ pub(super) fn read(
     Ok(Read { problems, files: measured, note: None })
 }
 
+/// The versions that are here whole, each with its folder.
+pub(super) fn versions_here(known: &Known, places: &DataPlaces) -> Vec<(&'static str, PathBuf)> {
+    let here = |version: Version| Some((version.name(), find(known, places, version).ok()?.0));
+    [Version::V01, Version::V20].into_iter().filter_map(here).collect()
+}
+
 fn answers_of(folder: &Path, model: &str) -> PathBuf {
     folder.join("model_answer").join(format!("{model}.jsonl"))
 }

@@ -57,6 +57,20 @@ fn categories(known: &Known, part: Option<&str>) -> Result<Vec<Category>, SuiteE
     Ok(chosen)
 }
 
+/// The categories that are here whole, each with its folder.
+pub(super) fn parts_here(known: &Known, places: &DataPlaces) -> Vec<(&'static str, PathBuf)> {
+    let here = |category: Category| {
+        let (folder, _) = find(known.name, category, places).ok()?;
+        let is_whole = !category.compares_calls() || answers_path(&folder, category).is_file();
+        is_whole.then_some((category.name(), folder))
+    };
+    Category::ALL.into_iter().filter_map(here).collect()
+}
+
+fn answers_path(folder: &Path, category: Category) -> PathBuf {
+    folder.join("possible_answer").join(format!("BFCL_v3_{category}.json"))
+}
+
 struct Reader {
     calls_in: CallsIn,
     identities: Identities,
@@ -71,7 +85,7 @@ impl Reader {
         places: &DataPlaces,
     ) -> Result<Vec<Problem>, SuiteError> {
         let (folder, path) = find(name, category, places)?;
-        let answers_path = folder.join("possible_answer").join(format!("BFCL_v3_{category}.json"));
+        let answers_path = answers_path(&folder, category);
         let mut answers = HashMap::new();
         if category.compares_calls() {
             if !answers_path.is_file() {

@@ -334,6 +334,46 @@ impl Known {
     }
 }
 
+/// Where a suite's data is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Where {
+    /// It needs none.
+    MadeUp,
+    /// Here.
+    Here {
+        /// The file, or the folder.
+        path: PathBuf,
+        /// Of a suite with parts or versions: those that are here.
+        parts: Vec<&'static str>,
+    },
+    /// In none of the folders.
+    Nowhere,
+}
+
+impl Known {
+    /// Where its data is.
+    pub fn place(&self, places: &DataPlaces) -> Where {
+        let all: Vec<(&'static str, PathBuf)> = match self.data {
+            Data::MadeUp => return Where::MadeUp,
+            Data::Problems | Data::Choices | Data::Instructions => {
+                let found = self.find(places).ok();
+                let path = found.and_then(|found| match found.folder {
+                    Some(folder) => Some(folder),
+                    None => found.paths.into_iter().next(),
+                });
+                return path.map_or(Where::Nowhere, |path| Where::Here { path, parts: Vec::new() });
+            }
+            Data::Calls => super::bfcl::parts_here(self, places),
+            Data::Compared => super::arena_hard::versions_here(self, places),
+        };
+        let parts = all.iter().map(|(part, _)| *part).collect();
+        match all.into_iter().next() {
+            Some((_, path)) => Where::Here { path, parts },
+            None => Where::Nowhere,
+        }
+    }
+}
+
 /// Files of a suite.
 #[derive(Debug)]
 pub(super) struct Found {
