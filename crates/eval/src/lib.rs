@@ -13,6 +13,7 @@
 //! problem counts the same number of samples, or the result says that it is partial; a failure of
 //! ours is missing, never wrong.
 
+pub mod arena_hard;
 pub mod bfcl;
 pub mod compare;
 pub mod gpqa;

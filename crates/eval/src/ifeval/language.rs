@@ -82,11 +82,11 @@ const LANGUAGES: [(&str, Lang); 51] = [
 ];
 
 /// Frequent words that no other language of the list has among its frequent ones.
-const ENGLISH_WORDS: [&str; 40] = [
+const ENGLISH_WORDS: [&str; 43] = [
     "the", "of", "and", "to", "that", "for", "it", "with", "are", "this", "by", "from", "or",
     "not", "have", "you", "your", "we", "they", "his", "her", "its", "can", "my", "our", "their",
     "there", "which", "these", "has", "been", "would", "should", "could", "when", "what", "how",
-    "who", "about", "yes",
+    "who", "about", "yes", "here", "more", "all",
 ];
 const SWAHILI_WORDS: [&str; 42] = [
     "na", "ya", "wa", "kwa", "ni", "katika", "cha", "vya", "kama", "pia", "hii", "hiyo", "huo",
@@ -134,7 +134,11 @@ pub(super) fn detect(text: &str) -> Detected {
         return Detected::Language(if english >= swahili { "en" } else { SWAHILI });
     }
     let detector = Detector::with_allowlist(LANGUAGES.iter().map(|(_, lang)| *lang).collect());
-    let found = detector.detect_lang(&text);
+    let found = detector.detect(&text);
+    if english > 0.0 && found.as_ref().is_none_or(|it| !it.is_reliable()) {
+        return Detected::Language("en");
+    }
+    let found = found.map(|it| it.lang());
     let code = found.and_then(|lang| LANGUAGES.iter().find(|(_, known)| *known == lang));
     match (code, found) {
         (Some((code, _)), _) => Detected::Language(code),

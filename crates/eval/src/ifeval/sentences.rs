@@ -116,18 +116,24 @@ pub(super) fn count(text: &str) -> usize {
     let mut pending = false;
     let mut words = text.split_whitespace().peekable();
     while let Some(word) = words.next() {
+        // Closing quotes and brackets go with the sentence that they close.
+        if sentences > 0 && !pending && without_closers(word).is_empty() {
+            continue;
+        }
         let next = words.peek().copied();
         match last_mark(word, next.is_some()).filter(|end| ends_sentence(word, *end, next)) {
             Some(end) => {
                 sentences += 1;
-                // Closing quotes and brackets go with the sentence that they close.
-                let rest = word[end..].trim_start_matches(['"', '\'', ')', ']', '}']);
-                pending = !rest.is_empty();
+                pending = !without_closers(&word[end..]).is_empty();
             }
             None => pending = true,
         }
     }
     sentences + usize::from(pending)
+}
+
+fn without_closers(text: &str) -> &str {
+    text.trim_start_matches(['"', '\'', ')', ']', '}'])
 }
 
 /// The end of the last mark in `word` that may end a sentence: one before a sign, or the word's last
