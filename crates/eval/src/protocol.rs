@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::bfcl::CallsIn;
-use crate::suite::Prompt;
+use crate::suite::{ArenaHardVersion, LoadOptions, Prompt, Suite};
 
 pub use difference::Difference;
 pub use preset::Preset;
@@ -71,6 +71,10 @@ pub struct Settings {
     pub extraction: Extraction,
     /// Where calls of functions are looked for.
     pub calls_in: CallsIn,
+    /// Which published Arena-Hard is meant, where it is asked.
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub arena_hard: ArenaHardVersion,
 }
 
 /// The Python tool.
@@ -126,8 +130,14 @@ pub enum ModelPlace {
         urls: Vec<String>,
         /// The name that is asked for.
         model: String,
-        /// The kind of server, which decides whether tokens are exact.
+        /// The kind of server.
         server: String,
+        /// Whether token ids go in and come out; else messages.
+        are_tokens_exact: bool,
+        /// Who finds the calls in what the model writes: `server` or `ours`.
+        tool_calls: String,
+        /// Longest answer of a tool, in characters, where messages go out.
+        tool_answer_chars: usize,
     },
 }
 
@@ -139,15 +149,15 @@ pub struct JudgeIdentity {
     pub url: String,
     /// The model that is asked for.
     pub model: String,
-    /// Which published protocol it follows.
-    pub version: String,
+    /// What it is told: `rocstar` for our wording, else the file that says it.
+    pub prompts: String,
 }
 
 /// What was asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SuiteIdentity {
-    /// The suite.
+    /// The suite, or the path of one's own problems.
     pub name: String,
     /// SHA-256 of its data, in hexadecimal.
     pub sha256: String,
@@ -188,6 +198,18 @@ impl Protocol {
     }
 }
 
+impl SuiteIdentity {
+    /// The first `problems` of a suite that was loaded whole.
+    pub fn new(suite: &Suite, problems: usize) -> Self {
+        Self {
+            name: suite.name.clone(),
+            sha256: suite.sha256(),
+            size: suite.size,
+            problems: problems.min(suite.problems.len()),
+        }
+    }
+}
+
 impl Settings {
     /// The settings as a rollout takes them.
     pub fn rollout(&self) -> RolloutOptions {
@@ -206,6 +228,23 @@ impl Settings {
             parallel_calls: self.tool.parallel_calls,
             ..RolloutOptions::default()
         }
+    }
+
+    /// The settings as a suite is loaded by: all of its problems.
+    pub fn load_options(&self) -> LoadOptions {
+        LoadOptions {
+            prompt: Some(self.prompt.clone()),
+            extraction: Some(self.extraction),
+            limit: None,
+            seed: self.seed,
+            calls_in: self.calls_in,
+            arena_hard: self.arena_hard,
+        }
+    }
+
+    /// Whether there is a Python tool.
+    pub fn has_tool(&self) -> bool {
+        self.tool.mode != ToolMode::None
     }
 
     /// Every problem of the values; none if they can work. Each names its key in backquotes first.

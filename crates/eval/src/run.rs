@@ -134,9 +134,13 @@ pub async fn rescore(
     let saved = store.saved();
     let attempts: Vec<Attempt> = saved.attempts.values().cloned().collect();
     let seconds = saved.result.as_ref().map_or(0.0, |result| result.spent.seconds);
-    let scores = scores(suite, judge, attempts).await?;
+    let Scores { scores, unjudged } = scores(suite, judge, attempts).await?;
     store.keep_scores(scores)?;
-    let circumstances = Circumstances { seconds, prices, failures: BTreeMap::new() };
+    let mut failures = BTreeMap::new();
+    for cause in unjudged {
+        *failures.entry(cause).or_default() += 1;
+    }
+    let circumstances = Circumstances { seconds, prices, failures };
     let result = EvalResult::new(store.saved(), suite, circumstances);
     Ok(store.write_result(result)?)
 }
@@ -191,7 +195,7 @@ impl<'a> Session<'a> {
             }
         };
         let keeping = async {
-            let kept = self.keep(receiver, &assignments, progress).await;
+            let kept = self.keep(receiver, progress).await;
             failed.notify_one();
             kept
         };
@@ -230,16 +234,17 @@ impl<'a> Session<'a> {
     async fn keep(
         &self,
         mut receiver: UnboundedReceiver<Played>,
-        assignments: &[Assignment],
         progress: &(dyn Fn(Progress) + Send + Sync),
     ) -> Result<(), RunError> {
         let mut batch = Vec::new();
         while receiver.recv_many(&mut batch, BATCH).await > 0 {
             let mut attempts = Vec::with_capacity(batch.len());
-            for Played { index, attempt } in batch.drain(..) {
+            for Played { attempt, .. } in batch.drain(..) {
                 match attempt {
                     Ok(attempt) => attempts.push(attempt),
-                    Err(cause) => self.note_failure(assignments.get(index), &cause),
+                    Err(cause) => {
+                        *lock(&self.books).failures.entry(cause).or_default() += 1;
+                    }
                 }
             }
             let to_keep = attempts.clone();
@@ -254,9 +259,13 @@ impl<'a> Session<'a> {
     }
 
     async fn score(&self, attempts: Vec<Attempt>) -> Result<(), RunError> {
-        let scores = scores(self.parts.suite, self.parts.judge, attempts).await?;
+        let Scores { scores, unjudged } =
+            scores(self.parts.suite, self.parts.judge, attempts).await?;
         {
             let mut books = lock(&self.books);
+            for cause in unjudged {
+                *books.failures.entry(cause).or_default() += 1;
+            }
             let problems = &self.parts.suite.problems;
             for ((id, _), score) in &scores {
                 let at = problems.iter().position(|problem| problem.task.id == *id);
@@ -266,11 +275,6 @@ impl<'a> Session<'a> {
             }
         }
         self.on_store(move |store| store.keep_scores(scores)).await
-    }
-
-    fn note_failure(&self, assignment: Option<&Assignment>, cause: &str) {
-        let _ = assignment;
-        *lock(&self.books).failures.entry(cause.to_owned()).or_default() += 1;
     }
 
     fn progress(&self) -> Progress {
@@ -317,12 +321,19 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What attempts are worth. Attempts at problems that the suite no longer has are passed over.
+/// What attempts are worth.
+struct Scores {
+    scores: Vec<(AttemptId, Score)>,
+    /// Why some could not be judged now; they may be another time.
+    unjudged: Vec<String>,
+}
+
+/// Scores attempts. Those at problems that the suite no longer has are passed over.
 async fn scores(
     suite: &Suite,
     judge: Option<&dyn Judge>,
     attempts: Vec<Attempt>,
-) -> Result<Vec<(AttemptId, Score)>, RunError> {
+) -> Result<Scores, RunError> {
     let by_id: BTreeMap<_, _> =
         suite.problems.iter().map(|problem| (&problem.task.id, problem)).collect();
     let known = attempts.into_iter().filter_map(|attempt| {
@@ -330,13 +341,17 @@ async fn scores(
         Some((problem, attempt))
     });
     let scored = stream::iter(known).map(|(problem, attempt)| async move {
-        let score = score(problem, &attempt, judge).await?;
-        Ok::<_, ScoreError>(((attempt.problem, attempt.sample), score))
+        let score = score(problem, &attempt, judge).await;
+        ((attempt.problem, attempt.sample), score)
     });
     let mut scored = scored.buffer_unordered(SCORED_AT_ONCE);
-    let mut all = Vec::new();
-    while let Some(one) = scored.next().await {
-        all.push(one?);
+    let mut all = Scores { scores: Vec::new(), unjudged: Vec::new() };
+    while let Some((id, one)) = scored.next().await {
+        match one {
+            Ok(score) => all.scores.push((id, score)),
+            Err(error @ ScoreError::Judge { .. }) => all.unjudged.push(error.to_string()),
+            Err(error) => return Err(error.into()),
+        }
     }
     Ok(all)
 }

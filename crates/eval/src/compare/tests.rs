@@ -11,6 +11,9 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
         urls: vec!["http://localhost".to_owned()],
         model: name.to_owned(),
         server: "chat".to_owned(),
+        are_tokens_exact: false,
+        tool_calls: "server".to_owned(),
+        tool_answer_chars: 2048,
     };
     let protocol = Protocol {
         schema: crate::protocol::SCHEMA_VERSION,

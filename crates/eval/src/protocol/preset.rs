@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Settings, ToolSettings};
 use crate::bfcl::CallsIn;
-use crate::suite::{Prompt, Scorer};
+use crate::suite::{ArenaHardVersion, Prompt, Scorer};
 
 /// Settings under a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,6 +86,7 @@ fn base() -> Settings {
         prompt: Prompt::Plain,
         extraction: Extraction::Lenient,
         calls_in: CallsIn::Tools,
+        arena_hard: ArenaHardVersion::default(),
     }
 }
 
