@@ -18,6 +18,7 @@ use rocstar_record::message::{Message, Role, ToolCall};
 use crate::counts::Counts;
 use crate::episode::{Asked, Identity, Machine, Next, Rules};
 use crate::generator::{Generator, GeneratorError, Piece};
+use crate::remote::RemoteError;
 use crate::rollouts::{Policy, RolloutError, rules};
 use crate::settings::RolloutOptions;
 use crate::tool::{Answered, Tool, ToolError, ToolInstance};
@@ -28,6 +29,8 @@ use crate::tries;
 pub enum Heard<'reply> {
     /// More of the model's text, calls apart.
     Text(&'reply str),
+    /// The turn broke off and is made again: its text so far is void.
+    Again,
     /// A call is complete, and is being run.
     Called(&'reply ToolCall),
     /// What a call came to; calls of one turn end in any order.
@@ -63,6 +66,15 @@ pub enum ConversationError {
     /// The tool failed.
     #[error(transparent)]
     Tool(#[from] ToolError),
+    /// No server answers.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    /// This reply failed; saying the message again may help.
+    #[error("the reply failed: {cause}")]
+    Failed {
+        /// What happened.
+        cause: String,
+    },
     /// The message can't be written as the model reads it.
     #[error("the message can't be written: {0}")]
     Render(#[from] rocstar_chat::Error),

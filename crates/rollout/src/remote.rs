@@ -15,6 +15,7 @@
 mod ask;
 mod balance;
 mod client;
+mod conversation;
 mod dialogue;
 mod endpoints;
 mod error;
@@ -29,6 +30,7 @@ mod tools;
 pub mod wire;
 
 pub use ask::{ChatAsk, ChatEnd, ChatReply};
+pub use conversation::RemoteConversation;
 pub use endpoints::{ChatHeard, EndpointFacts, Endpoints};
 pub use error::RemoteError;
 pub use generator::RemoteGenerator;

@@ -16,10 +16,11 @@ use rocstar_record::episode::{Call, Finish, Timing, ToolOutcome};
 use rocstar_record::message::{Message, ToolCall, ToolSpec};
 
 use super::ask::{ChatAsk, ChatEnd, ChatReply};
-use super::endpoints::Endpoints;
+use super::endpoints::{ChatHeard, Endpoints};
 use super::error::RemoteError;
 use super::player::ChatOptions;
 use super::tools::{Dialect, Found, Written, cut};
+use crate::conversation::Heard;
 use crate::counts::Counts;
 use crate::player::Assignment;
 use crate::settings::RolloutOptions;
@@ -55,9 +56,16 @@ pub(super) async fn attempt(
     assignment: &Assignment,
     draw: Key,
 ) -> Result<Attempt, Missed> {
+    let task = &assignment.task;
     let mut tries = 0;
     loop {
-        match Dialogue::new(rules, assignment, draw).run().await {
+        let tool = rules.tool.as_ref().map(|tool| tool.open(draw));
+        let (messages, tools) = rules.open(&task.messages, &task.functions);
+        let functions = &task.functions;
+        let opening = Opening { messages, tools, functions, tool: tool.as_deref(), draw };
+        let mut dialogue = Dialogue::new(rules, opening);
+        let ended = dialogue.run(&mut |_| {}).await;
+        match ended {
             Err(Failure::StateLost(_)) if tries + 1 < rules.options.tries => {
                 tries::pause(tries).await;
                 tries += 1;
@@ -66,12 +74,12 @@ pub(super) async fn attempt(
                 return Err(Missed::This { cause: error.to_string() });
             }
             Err(Failure::Missed(missed)) => return Err(missed),
-            Ok(attempt) => return Ok(attempt),
+            Ok(finish) => return Ok(dialogue.into_attempt(assignment, finish)),
         }
     }
 }
 
-enum Failure {
+pub(super) enum Failure {
     StateLost(ToolError),
     Missed(Missed),
 }
@@ -94,75 +102,115 @@ impl From<RemoteError> for Failure {
     }
 }
 
-/// An attempt under way.
-struct Dialogue<'run> {
+impl Rules {
+    /// A conversation with the tool and these functions, as the server is to get it.
+    pub(super) fn open(
+        &self,
+        messages: &[Message],
+        functions: &[ToolSpec],
+    ) -> (Vec<Message>, Vec<ToolSpec>) {
+        let own = self.tool.iter().map(|tool| tool.spec());
+        let tools: Vec<ToolSpec> = own.chain(functions.iter().cloned()).collect();
+        self.dialect.open(messages, &tools)
+    }
+}
+
+/// What a dialogue begins with.
+pub(super) struct Opening<'run> {
+    /// As the server is to get them.
+    pub(super) messages: Vec<Message>,
+    /// What the server is told of.
+    pub(super) tools: Vec<ToolSpec>,
+    /// Offered and never run.
+    pub(super) functions: &'run [ToolSpec],
+    pub(super) tool: Option<&'run dyn ToolInstance>,
+    pub(super) draw: Key,
+}
+
+/// The model's turns until it is done.
+pub(super) struct Dialogue<'run> {
     rules: &'run Rules,
-    assignment: &'run Assignment,
-    draw: Key,
-    messages: Vec<Message>,
-    tools: Vec<ToolSpec>,
-    tool: Option<Box<dyn ToolInstance>>,
-    turns: Vec<AttemptTurn>,
+    opening: Opening<'run>,
+    pub(super) turns: Vec<AttemptTurn>,
+    pub(super) timing: Timing,
     tally: Tally,
-    timing: Timing,
 }
 
 impl<'run> Dialogue<'run> {
-    fn new(rules: &'run Rules, assignment: &'run Assignment, draw: Key) -> Self {
-        let task = &assignment.task;
-        let own = rules.tool.iter().map(|tool| tool.spec());
-        let tools: Vec<ToolSpec> = own.chain(task.functions.iter().cloned()).collect();
-        let (messages, tools) = rules.dialect.open(&task.messages, &tools);
-        Self {
-            rules,
-            assignment,
-            draw,
-            messages,
-            tools,
-            tool: rules.tool.as_ref().map(|tool| tool.open(draw)),
-            turns: Vec::new(),
-            tally: Tally::default(),
-            timing: Timing::default(),
-        }
+    pub(super) fn new(rules: &'run Rules, opening: Opening<'run>) -> Self {
+        let (turns, tally, timing) = (Vec::new(), Tally::default(), Timing::default());
+        Self { rules, opening, turns, tally, timing }
     }
 
-    async fn run(mut self) -> Result<Attempt, Failure> {
+    /// Goes on until the model is done or cut off; `hear` is told as it comes.
+    pub(super) async fn run(
+        &mut self,
+        hear: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<Finish, Failure> {
         let began = Instant::now();
         let finish = loop {
-            if let Some(finish) = self.turn().await? {
+            if let Some(finish) = self.turn(hear).await? {
                 break finish;
             }
         };
         self.timing.total_us = micros(began.elapsed());
-        Ok(Attempt {
+        Ok(finish)
+    }
+
+    fn into_attempt(self, assignment: &Assignment, finish: Finish) -> Attempt {
+        Attempt {
             schema: SCHEMA_VERSION,
-            problem: self.assignment.task.id.clone(),
-            sample: self.assignment.sample,
+            problem: assignment.task.id.clone(),
+            sample: assignment.sample,
             turns: self.turns,
             finish,
             tokens: self.tally.counts(),
             timing: self.timing,
             generator: self.rules.endpoints.name(),
-        })
+        }
+    }
+
+    /// What it took so far.
+    pub(super) fn tokens(&self) -> TokenCounts {
+        self.tally.counts()
+    }
+
+    /// All that was said, to go on from. Calls that weren't answered are left out: servers refuse a
+    /// conversation that holds them.
+    pub(super) fn into_messages(self) -> Vec<Message> {
+        let mut messages = self.opening.messages;
+        if let Some(last) = messages.last_mut() {
+            last.tool_calls.clear();
+        }
+        messages
     }
 
     /// One turn of the model; the end, where it is the last.
-    async fn turn(&mut self) -> Result<Option<Finish>, Failure> {
+    async fn turn(
+        &mut self,
+        hear: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<Option<Finish>, Failure> {
         let left = self.rules.options.response_tokens.saturating_sub(self.tally.used);
         if left == 0 {
             return Ok(Some(Finish::ToolAnswerTooLong));
         }
         let ask = ChatAsk {
-            messages: std::mem::take(&mut self.messages),
-            tools: self.tools.clone(),
+            messages: std::mem::take(&mut self.opening.messages),
+            tools: self.opening.tools.clone(),
             max_tokens: Some(left),
             sampling: self.rules.options.sampling(),
-            draw: Key { turn: self.turns.len() as u32, ..self.draw },
+            draw: Key { turn: self.turns.len() as u32, ..self.opening.draw },
         };
         let began = Instant::now();
-        let reply = self.rules.endpoints.ask(&ask, &mut |_| {}).await;
+        let mut parts = |part: ChatHeard<'_>| {
+            hear(match part {
+                ChatHeard::Text(text) => Heard::Text(text),
+                ChatHeard::Again => Heard::Again,
+            });
+        };
+        let reply = self.rules.endpoints.ask(&ask, &mut parts).await;
         self.timing.generating_us += micros(began.elapsed());
-        self.messages = ask.messages;
+        self.opening.messages = ask.messages;
         let reply = match reply {
             // The answers of the last turn fill the context.
             Err(error) if error.is_context_full() && !self.turns.is_empty() => {
@@ -170,22 +218,24 @@ impl<'run> Dialogue<'run> {
             }
             reply => reply?,
         };
-        self.tally.add(&self.messages, &reply);
+        self.tally.add(&self.opening.messages, &reply);
         let written = self.rules.dialect.read(&reply, self.has_tools());
         self.turns.push(AttemptTurn {
             text: written.text.clone(),
             reasoning: reply.reasoning.clone(),
             calls: unrun(&written.calls),
         });
-        if let Some(finish) = self.finish(&reply, &written) {
-            return Ok(Some(finish));
+        let finish = self.finish(&reply, &written);
+        let turn = self.rules.dialect.turn(reply, &written, self.rules.return_reasoning);
+        self.opening.messages.push(turn);
+        if finish.is_none() {
+            self.answer(&written, hear).await?;
         }
-        self.answer(reply, &written).await?;
-        Ok(None)
+        Ok(finish)
     }
 
     fn has_tools(&self) -> bool {
-        self.rules.tool.is_some() || !self.assignment.task.functions.is_empty()
+        self.rules.tool.is_some() || !self.opening.functions.is_empty()
     }
 
     /// Whether the model's turn was the last.
@@ -195,13 +245,13 @@ impl<'run> Dialogue<'run> {
             ChatEnd::Context => return Some(Finish::ContextLimit),
             ChatEnd::Stop | ChatEnd::Calls => {}
         }
-        let functions = &self.assignment.task.functions;
+        let functions = self.opening.functions;
         let is_answer = |found: &Found| {
             let call = found.call.as_ref();
             call.is_some_and(|call| functions.iter().any(|function| function.name == call.name))
         };
         // Calls that are the answer, or that nobody runs.
-        let is_done = written.calls.iter().any(is_answer) || self.tool.is_none();
+        let is_done = written.calls.iter().any(is_answer) || self.opening.tool.is_none();
         if written.calls.is_empty() || is_done {
             return Some(Finish::Done);
         }
@@ -209,9 +259,13 @@ impl<'run> Dialogue<'run> {
     }
 
     /// Runs the calls of the last turn and appends the answers.
-    async fn answer(&mut self, reply: ChatReply, written: &Written) -> Result<(), Failure> {
+    async fn answer(
+        &mut self,
+        written: &Written,
+        hear: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<(), Failure> {
         let began = Instant::now();
-        let answered = self.call(&written.calls).await?;
+        let answered = self.call(&written.calls, hear).await?;
         self.timing.tools_us += micros(began.elapsed());
         let mut shown = Vec::with_capacity(answered.len());
         for (index, answered) in answered.into_iter().enumerate() {
@@ -219,18 +273,25 @@ impl<'run> Dialogue<'run> {
             let call = self.turns.last_mut().and_then(|turn| turn.calls.get_mut(index));
             if let Some(call) = call {
                 let name = call.call.as_ref().map_or("", |call| call.name.as_str());
-                call.run = Some(record(name.to_owned(), answered, text.clone(), cut_chars));
+                let run = record(name.to_owned(), answered, text.clone(), cut_chars);
+                if run.program.is_empty() {
+                    hear(Heard::NotRun(&run));
+                }
+                call.run = Some(run);
             }
             shown.push(text);
         }
-        let dialect = &self.rules.dialect;
-        self.messages.push(dialect.turn(reply, written, self.rules.return_reasoning));
-        self.messages.extend(dialect.answers(&written.calls, &shown));
+        let answers = self.rules.dialect.answers(&written.calls, &shown);
+        self.opening.messages.extend(answers);
         Ok(())
     }
 
     /// What the calls of a turn come to, in their order.
-    async fn call(&self, calls: &[Found]) -> Result<Vec<Answered>, Failure> {
+    async fn call(
+        &self,
+        calls: &[Found],
+        hear: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<Vec<Answered>, Failure> {
         let mut answers: Vec<Option<Answered>> = Vec::with_capacity(calls.len());
         let mut to_run: Vec<(usize, &ToolCall)> = Vec::new();
         for (index, found) in calls.iter().enumerate() {
@@ -240,20 +301,25 @@ impl<'run> Dialogue<'run> {
             }
             answers.push(answer);
         }
-        if let Some(tool) = self.tool.as_deref() {
+        if let Some(tool) = self.opening.tool {
             let counts = Counts::default();
             let tries = self.rules.options.tries;
-            let run = async |(index, call): (usize, &ToolCall)| {
-                Ok::<_, Failure>((index, tries::call(tool, call, tries, &counts).await?))
-            };
+            let run =
+                async |(index, call)| (index, call, tries::call(tool, call, tries, &counts).await);
             let places = if tool.is_sequential() { 1 } else { to_run.len().max(1) };
             let mut waiting = to_run.into_iter();
             let mut running = FuturesUnordered::new();
-            running.extend(waiting.by_ref().take(places).map(&run));
-            while let Some(ended) = running.next().await {
-                let (index, answered) = ended?;
+            loop {
+                while running.len() < places
+                    && let Some((index, call)) = waiting.next()
+                {
+                    hear(Heard::Called(call));
+                    running.push(run((index, call)));
+                }
+                let Some((index, call, answered)) = running.next().await else { break };
+                let answered = answered?;
+                hear(Heard::Answered(call, &answered));
                 answers[index] = Some(answered);
-                running.extend(waiting.next().map(&run));
             }
         }
         // Each is refused or was run.

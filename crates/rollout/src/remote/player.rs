@@ -54,43 +54,11 @@ impl ChatPlayer {
         options: RolloutOptions,
         chat: ChatOptions,
     ) -> Result<Self, PlayError> {
-        let problems = options.validate();
-        if !problems.is_empty() {
-            return Err(RolloutError::Options(problems).into());
-        }
-        let (wanted, given) = match (options.tool, &tool) {
-            (ToolMode::None, None) | (ToolMode::Stateless | ToolMode::Session, Some(_)) => ("", ""),
-            (ToolMode::None, Some(_)) => ("none", "a tool was given"),
-            (_, None) => ("a tool", "none was given"),
-        };
-        if !given.is_empty() {
-            return Err(RolloutError::ToolMismatch { wanted, given }.into());
-        }
-        let Some(first) = endpoints.all().first() else { return Err(RemoteError::None.into()) };
-        let unlike = |it: &&super::endpoints::Endpoint| {
-            it.options.tool_calls != first.options.tool_calls
-                || it.options.call_format != first.options.call_format
-        };
-        if let Some(other) = endpoints.all().iter().find(unlike) {
-            let problem = "`tool_calls` and `call_format` must be the same for all endpoints: the \
-                           model reads one conversation wherever it goes";
-            let url = other.options.url.clone();
-            return Err(RemoteError::Options { url, problems: vec![problem.to_owned()] }.into());
-        }
-        let dialect = match (first.options.tool_calls, first.options.call_format.parse()) {
-            (ToolCalls::Server, _) => Dialect::Server,
-            (ToolCalls::Ours, Ok(format)) => Dialect::Ours(format),
-            (ToolCalls::Ours, Err(unknown)) => {
-                let (url, problems) = (first.options.url.clone(), vec![unknown.to_string()]);
-                return Err(RemoteError::Options { url, problems }.into());
-            }
-        };
         let most_running = match options.most_running {
             0 => endpoints.max_concurrent(),
             most => most,
         };
-        let return_reasoning = first.options.return_reasoning;
-        let rules = Rules { endpoints, tool, options, chat, dialect, return_reasoning };
+        let rules = Rules::new(endpoints, tool, options, chat)?;
         Ok(Self { rules, most_running })
     }
 
@@ -136,5 +104,52 @@ impl Player for ChatPlayer {
         ended: &'run (dyn Fn(Played) + Send + Sync),
     ) -> BoxFuture<'run, Result<(), PlayError>> {
         Box::pin(self.play_all(assignments, ended))
+    }
+}
+
+impl Rules {
+    /// Puts servers, tool and settings together.
+    ///
+    /// # Errors
+    /// Settings that can't work or don't fit the tool or each other.
+    pub(super) fn new(
+        endpoints: Arc<Endpoints>,
+        tool: Option<Arc<dyn Tool>>,
+        options: RolloutOptions,
+        chat: ChatOptions,
+    ) -> Result<Self, PlayError> {
+        let problems = options.validate();
+        if !problems.is_empty() {
+            return Err(RolloutError::Options(problems).into());
+        }
+        let (wanted, given) = match (options.tool, &tool) {
+            (ToolMode::None, None) | (ToolMode::Stateless | ToolMode::Session, Some(_)) => ("", ""),
+            (ToolMode::None, Some(_)) => ("none", "a tool was given"),
+            (_, None) => ("a tool", "none was given"),
+        };
+        if !given.is_empty() {
+            return Err(RolloutError::ToolMismatch { wanted, given }.into());
+        }
+        let Some(first) = endpoints.all().first() else { return Err(RemoteError::None.into()) };
+        let unlike = |it: &&super::endpoints::Endpoint| {
+            it.options.tool_calls != first.options.tool_calls
+                || it.options.call_format != first.options.call_format
+        };
+        if let Some(other) = endpoints.all().iter().find(unlike) {
+            let problem = "`tool_calls` and `call_format` must be the same for all endpoints: the \
+                           model reads one conversation wherever it goes";
+            let url = other.options.url.clone();
+            return Err(RemoteError::Options { url, problems: vec![problem.to_owned()] }.into());
+        }
+        let dialect = match (first.options.tool_calls, first.options.call_format.parse()) {
+            (ToolCalls::Server, _) => Dialect::Server,
+            (ToolCalls::Ours, Ok(format)) => Dialect::Ours(format),
+            (ToolCalls::Ours, Err(unknown)) => {
+                let (url, problems) = (first.options.url.clone(), vec![unknown.to_string()]);
+                return Err(RemoteError::Options { url, problems }.into());
+            }
+        };
+        let return_reasoning = first.options.return_reasoning;
+        Ok(Self { endpoints, tool, options, chat, dialect, return_reasoning })
     }
 }

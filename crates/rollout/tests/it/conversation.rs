@@ -51,6 +51,7 @@ fn written(lines: &mut Vec<String>, heard: &Heard<'_>) {
             _ if text.is_empty() => {}
             _ => lines.push(format!("text {text}")),
         },
+        Heard::Again => lines.push("again".to_owned()),
         Heard::Called(call) => lines.push(format!("called {}", call.name)),
         Heard::Answered(_, answer) => lines.push(format!("answered {}", answer.text)),
         Heard::NotRun(call) => lines.push(format!("not run: {:?}", call.outcome)),

@@ -43,6 +43,10 @@ impl Screen {
         }
         match heard {
             Heard::Text(text) => self.text(text),
+            Heard::Again => {
+                self.end_line();
+                self.terminal.note("the answer broke off; asked again");
+            }
             Heard::Called(call) => {
                 self.end_line();
                 self.framed(&format!("┌ {}", call.name), &program(call), FRAME);
