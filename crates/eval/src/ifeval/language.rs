@@ -5,7 +5,7 @@
 //! of few words, and for Swahili, which `whatlang` does not know. Invariant: the case of letters
 //! doesn't matter.
 
-use whatlang::{Detector, Lang};
+use whatlang::{Detector, Lang, Script};
 
 use super::{Finding, words};
 
@@ -125,25 +125,28 @@ impl Language {
 /// The one language that the text is in, or mostly in.
 pub(super) fn detect(text: &str) -> Detected {
     let text = text.to_lowercase();
+    let detector = Detector::with_allowlist(LANGUAGES.iter().map(|(_, lang)| *lang).collect());
+    // Without letters there is nothing to tell from.
+    let Some(found) = detector.detect(&text) else { return Detected::Unclear };
+    if found.script() == Script::Latin
+        && let Some(code) = by_function_words(&text, found.is_reliable())
+    {
+        return Detected::Language(code);
+    }
+    let known = LANGUAGES.iter().find(|(_, known)| *known == found.lang());
+    // A script of one language that is not on the list: still a language.
+    Detected::Language(known.map_or_else(|| found.lang().code(), |(code, _)| code))
+}
+
+/// English or Swahili by their function words; any English one will do where trigrams are in doubt.
+fn by_function_words(text: &str, trigrams_are_sure: bool) -> Option<&'static str> {
     let all: Vec<&str> = text.split(|it| !words::is_word(it)).filter(|it| !it.is_empty()).collect();
     let share = |list: &[&str]| {
         all.iter().filter(|word| list.contains(word)).count() as f64 / all.len().max(1) as f64
     };
     let (english, swahili) = (share(&ENGLISH_WORDS), share(&SWAHILI_WORDS));
     if english.max(swahili) >= ENOUGH {
-        return Detected::Language(if english >= swahili { "en" } else { SWAHILI });
+        return Some(if english >= swahili { "en" } else { SWAHILI });
     }
-    let detector = Detector::with_allowlist(LANGUAGES.iter().map(|(_, lang)| *lang).collect());
-    let found = detector.detect(&text);
-    if english > 0.0 && found.as_ref().is_none_or(|it| !it.is_reliable()) {
-        return Detected::Language("en");
-    }
-    let found = found.map(|it| it.lang());
-    let code = found.and_then(|lang| LANGUAGES.iter().find(|(_, known)| *known == lang));
-    match (code, found) {
-        (Some((code, _)), _) => Detected::Language(code),
-        // A script of one language that is not on the list: still a language.
-        (None, Some(other)) => Detected::Language(other.code()),
-        (None, None) => Detected::Unclear,
-    }
+    (english > 0.0 && !trigrams_are_sure).then_some("en")
 }
