@@ -7,6 +7,7 @@ mod data;
 mod engine;
 mod failures;
 mod practice;
+mod recorded;
 mod rollouts;
 mod sandbox;
 mod scheduling;
