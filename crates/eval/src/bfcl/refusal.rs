@@ -133,14 +133,9 @@ impl fmt::Display for Refusal {
                 formatter.write_str("a function fits the question, but none was called")
             }
             Self::Count { expected, calls } => {
-                let calls = if calls.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", calls.join(", "))
-                };
-                let got = calls.split(", ").filter(|call| !call.is_empty()).count();
-                let plural = if *expected == 1 { "call is" } else { "calls are" };
-                write!(formatter, "{expected} {plural} expected, got {got}{calls}")
+                let verb = if *expected == 1 { "call is" } else { "calls are" };
+                write!(formatter, "{expected} {verb} expected, got {}", calls.len())?;
+                if calls.is_empty() { Ok(()) } else { write!(formatter, ": {}", calls.join(", ")) }
             }
             Self::Call { function, refusal } => {
                 write!(formatter, "call 1 (`{function}`): {refusal}")
