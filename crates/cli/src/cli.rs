@@ -7,7 +7,8 @@ use crate::commands::config::Config;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    chat, doctor, generate, plan, quickstart, reference, replay, rollout, serve, train, verify,
+    chat, compare, doctor, eval, generate, plan, quickstart, reference, replay, rollout, serve, train,
+    verify,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
@@ -47,6 +48,8 @@ enum Command {
     Serve(Box<serve::Serve>),
     Generate(Box<generate::Generate>),
     Chat(Box<chat::Chat>),
+    Eval(Box<eval::Eval>),
+    Compare(compare::Compare),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -72,6 +75,8 @@ impl Cli {
             Command::Serve(command) => command.run(terminal),
             Command::Generate(command) => command.run(terminal),
             Command::Chat(command) => command.run(terminal),
+            Command::Eval(command) => command.run(terminal),
+            Command::Compare(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }

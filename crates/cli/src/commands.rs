@@ -3,8 +3,10 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod compare;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod eval;
 pub(crate) mod generate;
 pub(crate) mod model;
 pub(crate) mod plan;

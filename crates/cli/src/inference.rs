@@ -187,6 +187,30 @@ impl RunningOptions {
         Ok(Loaded { engine, tokenizer, template, calls: self.call_format.clone() })
     }
 
+    /// How weights are kept in memory, as the command line spells it.
+    pub(crate) const fn storage_name(&self) -> &'static str {
+        match self.storage {
+            StorageName::F32 => "f32",
+            StorageName::Bf16 => "bf16",
+            StorageName::Int8 => "int8",
+        }
+    }
+
+    /// The chat template that was chosen by hand.
+    pub(crate) fn template_name(&self) -> Option<&str> {
+        self.template.as_deref()
+    }
+
+    /// The words of the model at `path`, without its weights.
+    ///
+    /// # Errors
+    /// It has no tokenizer, or the template can't be used.
+    pub(crate) fn words(&self, path: &Path) -> anyhow::Result<(Tokenizer, Option<Template>)> {
+        let tokenizer = models::tokenizer(&files::inspect(path)?.source)?;
+        let template = self.template(&tokenizer)?;
+        Ok((tokenizer, template))
+    }
+
     fn template(&self, tokenizer: &Tokenizer) -> anyhow::Result<Option<Template>> {
         match self.template.as_deref() {
             None => Ok(tokenizer.template()?),

@@ -5,6 +5,7 @@
 
 mod cli;
 mod commands;
+mod data;
 mod env_vars;
 mod episode_text;
 mod failure;

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod config;
+mod eval;
 mod generate;
 mod harness;
 mod live;
