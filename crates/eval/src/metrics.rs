@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     /// All subsets of `n` things, as bits, with `k` members.
-    pub(super) fn subsets(n: usize, k: usize) -> impl Iterator<Item = u32> {
+    fn subsets(n: usize, k: usize) -> impl Iterator<Item = u32> {
         (0..1_u32 << n).filter(move |set| set.count_ones() as usize == k)
     }
 
