@@ -4,11 +4,12 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::bench::Bench;
 use crate::commands::config::Config;
+use crate::commands::data::Data;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    chat, compare, doctor, eval, generate, plan, quickstart, reference, replay, rollout, serve, train,
-    verify,
+    chat, compare, doctor, eval, generate, plan, quickstart, reference, replay, rollout, serve,
+    train, verify,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
@@ -36,6 +37,8 @@ enum Command {
     Sandbox(Sandbox),
     #[command(subcommand, arg_required_else_help = true)]
     Model(Model),
+    #[command(subcommand, arg_required_else_help = true)]
+    Data(Data),
     Train(train::Train),
     Plan(Box<plan::Plan>),
     Rollout(rollout::Rollout),
@@ -65,6 +68,7 @@ impl Cli {
             Command::Quickstart(command) => command.run(terminal),
             Command::Sandbox(command) => command.run(terminal),
             Command::Model(command) => command.run(terminal),
+            Command::Data(command) => command.run(terminal),
             Command::Train(command) => command.run(terminal),
             Command::Plan(command) => command.run(terminal),
             Command::Rollout(command) => command.run(terminal),

@@ -5,6 +5,7 @@ pub(crate) mod bench;
 pub(crate) mod chat;
 pub(crate) mod compare;
 pub(crate) mod config;
+pub(crate) mod data;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod generate;

@@ -18,7 +18,7 @@ pub(crate) const HOME: &str = "HOME";
 pub(crate) const PYENV_ROOT: &str = "PYENV_ROOT";
 /// A folder with data of suites: `--data-dir`.
 pub(crate) const DATA: &str = "ROCSTAR_DATA";
-/// Address of the hub that models come from, for mirrors.
+/// Address of the hub that models and data come from, for mirrors.
 pub(crate) const HF_ENDPOINT: &str = "HF_ENDPOINT";
 /// Token for the hub.
 pub(crate) const HF_TOKEN: &str = "HF_TOKEN";

@@ -10,6 +10,7 @@ mod env_vars;
 mod episode_text;
 mod failure;
 mod host;
+mod hub;
 mod inference;
 mod layers;
 mod models;

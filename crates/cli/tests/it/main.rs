@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod config;
+mod data;
 mod eval;
 mod generate;
 mod harness;
