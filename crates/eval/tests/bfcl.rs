@@ -305,8 +305,8 @@ fn question(category: Category, calls_in: CallsIn, index: usize) -> Question {
     questions(&own_data(), category, calls_in).remove(index).0
 }
 
-fn refusal(question: &Question, calls: Value) -> String {
-    question.gold.check_calls(&calls_of(&calls)).expect_err("wrong calls").to_string()
+fn refusal(question: &Question, calls: &Value) -> String {
+    question.gold.check_calls(&calls_of(calls)).expect_err("wrong calls").to_string()
 }
 
 #[test]
@@ -344,12 +344,12 @@ fn a_refusal_says_which_call_which_parameter_what_was_expected_and_what_was_ther
         ),
     ];
     for (calls, said) in cases {
-        assert_eq!(refusal(&simple, calls), said);
+        assert_eq!(refusal(&simple, &calls), said);
     }
     let route = question(Category::Simple, CallsIn::Tools, 2);
     let stops = json!([{"name": "park"}, {"name": "the tower"}]);
     assert_eq!(
-        refusal(&route, json!([{"route_plan": {"start": [51.5, -0.1], "stops": stops}}])),
+        refusal(&route, &json!([{"route_plan": {"start": [51.5, -0.1], "stops": stops}}])),
         "call 1 (`route_plan`): `stops[1].name` is \"the tower\", expected \"the bridge\" or \"bridge\""
     );
     let parallel = question(Category::ParallelMultiple, CallsIn::Tools, 0);
@@ -358,7 +358,7 @@ fn a_refusal_says_which_call_which_parameter_what_was_expected_and_what_was_ther
         {"kettle_heat": {"degrees": 95.5, "litres": 1}},
     ]);
     assert_eq!(
-        refusal(&parallel, calls),
+        refusal(&parallel, &calls),
         "no call answers part 2 (`lamp_set`); call 1: `on` is true, expected false"
     );
 }
@@ -372,7 +372,7 @@ fn calls_that_fit_two_answers_are_assigned_as_it_works_out() {
         assert_eq!(question.gold.check_calls(&calls_of(&calls)), Ok(()));
     }
     assert_eq!(
-        refusal(&question, json!([honey, honey])),
+        refusal(&question, &json!([honey, honey])),
         "no call answers part 2 (`list.add`); call 2: `item` is \"honey\", expected \"jam\""
             .replace("list.add", "list_add")
     );
