@@ -54,7 +54,7 @@ impl List {
             return Ok(Finish::Good);
         }
         let rows: Vec<Vec<String>> = listed.iter().map(Listed::row).collect();
-        terminal.table(&["suite", "what", "scored by", "problems", "data"], &rows, 3)?;
+        terminal.table(&["suite", "what", "scored by", "data", "problems"], &rows, 4)?;
         if listed.iter().any(|suite| !suite.is_here) {
             terminal.note("note: `rocstar data fetch NAME` brings what is not here");
         }
@@ -96,8 +96,8 @@ impl Listed {
             self.name.to_owned(),
             self.summary.to_owned(),
             self.scorer.name().to_owned(),
-            self.problems.to_string(),
             data,
+            self.problems.to_string(),
         ]
     }
 }
