@@ -89,7 +89,7 @@ fn cpu_time(process: &str) -> Duration {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let times = tasks.filter_map(|task| {
         let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
+        text.split_whitespace().next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(times.sum())
 }
