@@ -13,19 +13,22 @@ mod rescore;
 mod show;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use rocstar_eval::metrics::Prices;
-use rocstar_eval::protocol::{Protocol, SCHEMA_VERSION, SuiteIdentity};
+use rocstar_eval::protocol::{JudgeIdentity, Protocol, SCHEMA_VERSION, Settings, SuiteIdentity};
 use rocstar_eval::report::{EvalResult, Status};
 use rocstar_eval::run::{Ended, Parts};
 use rocstar_eval::score::Judge;
 use rocstar_eval::store::{Store, StoreError};
 use rocstar_eval::suite::{self, Known, Suite};
+use rocstar_sandbox::LocalSandbox;
+use tokio::runtime::Runtime;
 
-use self::judge::JudgeOptions;
+use self::judge::{EndpointJudge, JudgeOptions};
 use self::options::ProtocolOptions;
-use self::player::{EndpointChoice, Source};
+use self::player::{EndpointChoice, Open, Source};
 use self::show::Show;
 use super::train::command_line;
 use super::train::stop::Stop;
@@ -103,6 +106,16 @@ struct NewEval {
     sandbox: SandboxOptions,
 }
 
+/// Everything that evaluations share.
+struct Ready {
+    source: Open,
+    sandbox: Option<Arc<LocalSandbox>>,
+    judge: Option<JudgeIdentity>,
+    judging: Option<EndpointJudge>,
+    runtime: Runtime,
+    stop: Stop,
+}
+
 /// What tokens cost.
 #[derive(Debug, Clone, Copy, Args)]
 #[command(next_help_heading = "Cost")]
@@ -155,47 +168,54 @@ impl NewEval {
         } else {
             None
         };
-        let stop = Stop::new()?;
+        let ready = Ready { source, sandbox, judge, judging, runtime, stop: Stop::new()? };
         let mut all_complete = true;
         for (suite, settings) in &suites {
-            let protocol = Protocol {
-                schema: SCHEMA_VERSION,
-                rocstar: env!("CARGO_PKG_VERSION").to_owned(),
-                model: source.identity().clone(),
-                suite: SuiteIdentity::new(suite, self.protocol.limit()),
-                judge: judge.clone().filter(|_| suite.scorer == suite::Scorer::Judge),
-                settings: settings.clone(),
-            };
-            let store = self.store(&protocol)?;
-            terminal.note(format_args!("protocol:  {}", settings.summary()));
-            let player = source.player(settings, sandbox.clone())?;
-            let parts = Parts {
-                suite,
-                player: player.as_ref(),
-                judge: judging.as_ref().map(|judge| judge as &dyn Judge),
-                prices: self.prices.prices(),
-            };
-            let show = Show::new(suite, terminal);
-            let stopped = show::until_asked(&stop);
-            let progress = |progress| show.progress(&progress);
-            let run = rocstar_eval::run::run(store, parts, &progress, stopped);
-            let (ended, store) = runtime.block_on(run);
-            show.finish();
-            let result = store.and_then(|store| store.saved().result.clone());
-            let complete = self.conclude(ended, result, &protocol, terminal)?;
-            all_complete &= complete;
-            if stop.is_asked() {
+            all_complete &= self.measure(suite, settings, &ready, terminal)?;
+            if ready.stop.is_asked() {
                 break;
             }
         }
         Ok(Finish::from_good(all_complete))
     }
 
-    /// The suites with the settings that each is asked under.
-    fn load_suites(
+    /// One suite; whether every attempt is there.
+    fn measure(
         &self,
-        prompt: Option<suite::Prompt>,
-    ) -> anyhow::Result<Vec<(Suite, rocstar_eval::protocol::Settings)>> {
+        suite: &Suite,
+        settings: &Settings,
+        ready: &Ready,
+        terminal: Terminal,
+    ) -> anyhow::Result<bool> {
+        let protocol = Protocol {
+            schema: SCHEMA_VERSION,
+            rocstar: env!("CARGO_PKG_VERSION").to_owned(),
+            model: ready.source.identity().clone(),
+            suite: SuiteIdentity::new(suite, self.protocol.limit()),
+            judge: ready.judge.clone().filter(|_| suite.scorer == suite::Scorer::Judge),
+            settings: settings.clone(),
+        };
+        let player = ready.source.player(settings, ready.sandbox.clone())?;
+        let store = self.store(&protocol)?;
+        terminal.note(format_args!("protocol:  {}", settings.summary()));
+        let parts = Parts {
+            suite,
+            player: player.as_ref(),
+            judge: ready.judging.as_ref().map(|judge| judge as &dyn Judge),
+            prices: self.prices.prices(),
+        };
+        let show = Show::new(suite, terminal);
+        let progress = |progress| show.progress(&progress);
+        let stopped = show::until_asked(&ready.stop);
+        let run = rocstar_eval::run::run(store, parts, &progress, stopped);
+        let (ended, store) = ready.runtime.block_on(run);
+        show.finish();
+        let result = store.and_then(|store| store.saved().result.clone());
+        self.conclude(ended, result, &protocol, terminal)
+    }
+
+    /// The suites with the settings that each is asked under.
+    fn load_suites(&self, prompt: Option<suite::Prompt>) -> anyhow::Result<Vec<(Suite, Settings)>> {
         let places = self.data.places()?;
         let mut suites = Vec::with_capacity(self.suites.len());
         for name in &self.suites {

@@ -118,7 +118,7 @@ fn what_is_no_suite_is_refused_with_what_would_be() {
     let shown = harness.run(&["eval", MODEL, "--suite", "own.jsonl"]);
     assert!(shown.starts_with("exit status: 2"), "{shown}");
     assert!(shown.contains("own.jsonl:2: answer"), "{shown}");
-    let shown = harness.run(&["eval", MODEL, "--suite", "practice", "--temperature", "-1"]);
+    let shown = harness.run(&["eval", MODEL, "--suite", "practice", "--temperature=-1"]);
     assert!(shown.contains("`temperature` must be at least 0"), "{shown}");
     let shown = harness.run(&["eval", MODEL, "--suite", "arena-hard"]);
     assert!(shown.starts_with("exit status: 2"), "{shown}");

@@ -9,8 +9,6 @@ use sha2::{Digest as _, Sha256};
 
 /// Endings of files that decide what a model says.
 const PARTS: [&str; 3] = [".safetensors", ".json", ".jinja"];
-/// Files of a checkpoint that belong to the training and not to the model.
-const NOT_THE_MODEL: [&str; 3] = ["optimizer.safetensors", "state.json", "training.json"];
 const READ_BYTES: usize = 1 << 20;
 
 /// What a model is called in tables: a checkpoint by its run and step, else the last part of its
@@ -54,7 +52,8 @@ fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
         let path = entry.with_context(read)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_part = PARTS.iter().any(|ending| name.ends_with(ending));
-        if is_part && !NOT_THE_MODEL.contains(&name.as_str()) && path.is_file() {
+        // What belongs to the training alone lies in a folder of its own.
+        if is_part && path.is_file() {
             files.push(path);
         }
     }

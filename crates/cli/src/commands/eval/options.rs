@@ -250,12 +250,7 @@ fn read_prompt(name: &str) -> anyhow::Result<Prompt> {
 /// What to do about a suite that can't be had.
 pub(super) fn advise(error: SuiteError) -> anyhow::Error {
     let hint = match &error {
-        SuiteError::Unknown { .. } => "`rocstar eval --list` shows the suites".to_owned(),
-        SuiteError::Missing { name, .. } => {
-            format!(
-                "fetch it with `rocstar data fetch {name}`, or say where it is with `--data-dir`"
-            )
-        }
+        SuiteError::Unknown { .. } => "`rocstar eval --list` shows the suites",
         _ => return anyhow::Error::new(WrongUse(error.to_string())),
     };
     anyhow::Error::new(WrongUse(error.to_string())).hint(hint)
