@@ -151,7 +151,6 @@ impl ModelOptions {
         let name = if is_file { path.file_stem() } else { path.file_name() };
         name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
     }
-
 }
 
 /// An engine that runs, with the words to speak to it.
