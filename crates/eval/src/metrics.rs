@@ -10,7 +10,7 @@ mod figures;
 use serde::{Deserialize, Serialize};
 
 pub use consensus::{Votes, cons_at};
-pub use figures::{Category, Figures, Outcome, Prices, Sampled, Spent, figures, spent};
+pub use figures::{Category, Figures, Outcome, Prices, Same, Sampled, Spent, figures, spent};
 
 /// A mean over problems, with the standard error that the choice of problems and samples gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -160,7 +160,7 @@ impl NewEval {
         let source = source.open(&self.running, &self.endpoint, (&runtime, terminal))?;
         // What the model's own template says already, a prompt need not say again.
         let suites = match source.prompt() {
-            Some(_) if !self.protocol.has_prompt() => self.load_suites(source.prompt())?,
+            Some(_) if !self.protocol.has_prompt() => self.load_suites(source.prompt().as_ref())?,
             _ => suites,
         };
         let sandbox = if suites.iter().any(|(_, settings)| settings.has_tool()) {
@@ -215,20 +215,23 @@ impl NewEval {
     }
 
     /// The suites with the settings that each is asked under.
-    fn load_suites(&self, prompt: Option<suite::Prompt>) -> anyhow::Result<Vec<(Suite, Settings)>> {
+    fn load_suites(
+        &self,
+        prompt: Option<&suite::Prompt>,
+    ) -> anyhow::Result<Vec<(Suite, Settings)>> {
         let places = self.data.places()?;
         let mut suites = Vec::with_capacity(self.suites.len());
         for name in &self.suites {
             let known = Known::named(name.split('/').next().unwrap_or(name));
             let scorer = known.map_or(suite::Scorer::Math, |known| known.scorer);
             let mut settings = self.protocol.settings(scorer, known)?;
-            if let Some(prompt) = &prompt
+            if let Some(prompt) = prompt
                 && matches!(scorer, suite::Scorer::Math | suite::Scorer::Choice)
             {
                 settings.prompt = prompt.clone();
             }
             let suite = suite::load(name, &places, &settings.load_options());
-            let suite = suite.map_err(options::advise)?;
+            let suite = suite.map_err(|error| options::advise(&error))?;
             // What the suite made of it: not every suite is worded by a prompt.
             settings.prompt = suite.prompt.clone();
             suites.push((suite, settings));

@@ -1,6 +1,6 @@
 //! `rocstar eval --list`: what can be measured.
 
-use rocstar_eval::suite::{self, KNOWN, LoadOptions};
+use rocstar_eval::suite::{KNOWN, Where};
 use serde::Serialize;
 
 use crate::data::DataFolder;
@@ -17,7 +17,7 @@ struct Shown {
     summary: &'static str,
 }
 
-/// Shows the suites, and whether their data can be read.
+/// Shows the suites, and whether their data is here.
 ///
 /// # Errors
 /// There is no cache directory, or standard output can't be written.
@@ -29,7 +29,7 @@ pub(super) fn show(data: &DataFolder, json: bool, terminal: Terminal) -> anyhow:
             name: known.name,
             problems: known.problems,
             scorer: known.scorer.name(),
-            is_here: suite::load(known.name, &places, &LoadOptions::default()).is_ok(),
+            is_here: !matches!(known.place(&places), Where::Nowhere),
             summary: known.summary,
         })
         .collect();

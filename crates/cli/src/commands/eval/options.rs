@@ -248,8 +248,8 @@ fn read_prompt(name: &str) -> anyhow::Result<Prompt> {
 }
 
 /// What to do about a suite that can't be had.
-pub(super) fn advise(error: SuiteError) -> anyhow::Error {
-    let hint = match &error {
+pub(super) fn advise(error: &SuiteError) -> anyhow::Error {
+    let hint = match error {
         SuiteError::Unknown { .. } => "`rocstar eval --list` shows the suites",
         _ => return anyhow::Error::new(WrongUse(error.to_string())),
     };

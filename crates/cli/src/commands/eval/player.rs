@@ -92,7 +92,7 @@ pub(super) struct Open {
 
 #[derive(Debug)]
 enum Speaks {
-    Tokens { policy: Policy, generator: Arc<dyn Generator> },
+    Tokens { policy: Box<Policy>, generator: Arc<dyn Generator> },
     Messages { endpoints: Arc<Endpoints>, tool_answer_chars: usize },
 }
 
@@ -152,7 +152,7 @@ fn open_model(
     let template = running.template_name().map(str::to_owned);
     let identity = ModelIdentity { name: name.to_owned(), place, template, call_format: None };
     let generator = Arc::new(LocalGenerator::new(loaded.engine.clone()));
-    Ok(Open { identity, speaks: Speaks::Tokens { policy: policy(loaded)?, generator } })
+    Ok(Open { identity, speaks: Speaks::Tokens { policy: Box::new(policy(loaded)?), generator } })
 }
 
 /// # Errors
@@ -207,7 +207,7 @@ async fn open_endpoints(
         Some(path) => {
             let (tokenizer, template) = running.words(path)?;
             let generator: Arc<dyn Generator> = Arc::new(RemoteGenerator::new(endpoints)?);
-            Speaks::Tokens { policy: policy_of(tokenizer, template)?, generator }
+            Speaks::Tokens { policy: Box::new(policy_of(tokenizer, template)?), generator }
         }
     };
     Ok(Open { identity, speaks })
@@ -245,7 +245,7 @@ impl Open {
         });
         match &self.speaks {
             Speaks::Tokens { policy, generator } => {
-                let (policy, generator) = (policy.clone(), Arc::clone(generator));
+                let (policy, generator) = (Policy::clone(policy), Arc::clone(generator));
                 let maker = (settings.seed, self.identity.name.clone());
                 let player = TokenPlayer::new(policy, generator, tool, options, maker);
                 let player = player.map_err(anyhow::Error::from).hint(

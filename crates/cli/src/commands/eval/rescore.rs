@@ -43,7 +43,7 @@ impl Rescore {
         let protocol = store.saved().protocol.clone();
         let name = &protocol.suite.name;
         let suite = suite::load(name, &self.data.places()?, &protocol.settings.load_options());
-        let suite = suite.map_err(options::advise)?;
+        let suite = suite.map_err(|error| options::advise(&error))?;
         if suite.sha256() != protocol.suite.sha256 {
             return Err(WrongUse::error(format!(
                 "the data of `{name}` is not what the attempts were made on: its SHA-256 is {}, and \
