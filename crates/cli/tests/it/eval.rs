@@ -75,7 +75,7 @@ fn an_evaluation_grows_and_is_scored_again_and_compared() {
     let same: Value = serde_json::from_slice(&same.stdout).unwrap();
     assert_eq!((&same["difference"], &same["p_value"]), (&0.0.into(), &1.0.into()));
     assert_eq!(same["warnings"], serde_json::json!([]));
-    run(&["--samples", "2", "--seed", "7", "--out", "other"]);
+    run(&["--samples", "2", "--top-p", "0.9", "--out", "other"]);
     let shown = harness.run(&["compare", "two", "other"]);
     assert!(shown.contains("warning: the protocols differ: "), "{shown}");
     assert!(shown.contains("95 % interval"), "{shown}");
@@ -188,21 +188,40 @@ impl Drop for Server {
     }
 }
 
+/// A few problems of what the model was made for, with more room than it takes.
+const ROOMY: [&str; 9] = [
+    "--suite",
+    "practice",
+    "--limit",
+    "4",
+    "--temperature",
+    "1",
+    "--response-tokens",
+    "300",
+    "--json",
+];
+
 #[test]
 fn a_model_and_a_server_of_it_give_the_same_figures() {
     let harness = quickstart::harness();
     let (_server, url) = Server::start(&harness);
     let with = [&["--max-turns", "4"], &quickstart::SANDBOX[..]].concat();
+    let run = |target: &str, out: &str, settings: &[&[&str]]| {
+        let own = [target, "--samples", "2", "--out", out];
+        evaluated(&harness, &[&own[..], &settings.concat()].concat())
+    };
     for (name, tool) in [("with", &with[..]), ("without", &["--no-tool"])] {
-        let run = |target: &str, out: &str| {
-            let own = [target, "--samples", "2", "--out", out];
-            evaluated(&harness, &[&own[..], &SHORT, tool].concat())
-        };
-        let local = run(MODEL, &format!("local-{name}"));
-        let served = run(&url, &format!("served-{name}"));
+        let local = run(MODEL, &format!("local-{name}"), &[&ROOMY, tool]);
+        let served = run(&url, &format!("served-{name}"), &[&ROOMY, tool]);
         assert_eq!(figures(&local), figures(&served), "{name} the tool");
         assert_eq!(served["protocol"]["model"]["place"]["server"], "rocstar");
         let calls = local["figures"]["calls_mean"].as_f64().unwrap();
         assert_eq!(calls > 0.0, name == "with", "{calls}");
     }
+    // Only tokens say, between two turns, how many are left.
+    let local = run(MODEL, "local-short", &[&SHORT, &with]);
+    let tokenizer = local["protocol"]["model"]["place"]["path"].as_str().unwrap();
+    let served = run(&url, "served-short", &[&SHORT, &with, &["--tokenizer", tokenizer]]);
+    assert_eq!(figures(&local), figures(&served));
+    assert!(local["figures"]["truncated_share"].as_f64().unwrap() > 0.0);
 }
