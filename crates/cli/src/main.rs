@@ -19,6 +19,7 @@ mod python;
 mod quantity;
 mod service;
 mod settings;
+mod speaker;
 mod target;
 mod terminal;
 

@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 
 use self::judge::{EndpointJudge, JudgeOptions};
 use self::options::ProtocolOptions;
-use self::player::{EndpointChoice, Open, Source};
+use self::player::{Open, Source};
 use self::show::Show;
 use super::train::command_line;
 use super::train::stop::Stop;
@@ -37,6 +37,7 @@ use crate::failure::{Finish, HintExt as _, WrongUse};
 use crate::inference::RunningOptions;
 use crate::service;
 use crate::settings::SandboxOptions;
+use crate::speaker::EndpointChoice;
 use crate::target::{Target, Which};
 use crate::terminal::Terminal;
 

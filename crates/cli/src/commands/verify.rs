@@ -110,7 +110,7 @@ impl Verify {
             }
             _ => None,
         };
-        let verdict = opinion.as_ref().map_or(name(&report.verdict), second::verdict);
+        let verdict = opinion.as_ref().map_or_else(|| name(&report.verdict), second::verdict);
         if self.json {
             let mut all = serde_json::to_value(&report)?;
             all["verdict"] = verdict.into();

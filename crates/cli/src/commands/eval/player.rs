@@ -3,76 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
-use rocstar_chat::{Family, Tokenizer};
 use rocstar_eval::protocol::{ModelIdentity, ModelPlace, Settings};
 use rocstar_eval::suite::Prompt;
-use rocstar_rollout::remote::{
-    ChatOptions, ChatPlayer, EndpointKind, EndpointOptions, Endpoints, RemoteGenerator, ToolCalls,
-};
-use rocstar_rollout::{
-    Generator, LocalGenerator, Player, Policy, PythonTool, TokenPlayer, Tool, ToolMode,
-};
+use rocstar_rollout::remote::{ChatOptions, ChatPlayer, EndpointKind};
+use rocstar_rollout::{Player, Policy, PythonTool, TokenPlayer, Tool, ToolMode};
 use rocstar_sandbox::{LocalSandbox, Sandbox};
 use tokio::runtime::Runtime;
 
 use super::identity;
 use crate::failure::{HintExt as _, WrongUse};
-use crate::inference::{Loaded, RunningOptions};
+use crate::inference::RunningOptions;
+use crate::speaker::{EndpointChoice, Speaker};
 use crate::target::Target;
 use crate::terminal::Terminal;
-
-/// How servers are spoken to.
-#[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Endpoint")]
-pub(super) struct EndpointChoice {
-    /// Model to ask servers for [default: the only one that they serve]
-    #[arg(long, value_name = "NAME")]
-    endpoint_model: Option<String>,
-    /// Environment variable that holds the servers' key
-    #[arg(long, value_name = "VARIABLE")]
-    api_key_env: Option<String>,
-    /// Find tool calls in the model's text ourselves, written as `hermes`, `llama3_json`, `pythonic`
-    /// or `fenced_code`; else the servers find them
-    #[arg(long, value_name = "FORMAT")]
-    own_tool_calls: Option<String>,
-    /// Most requests at once to each server
-    #[arg(long, value_name = "N")]
-    max_concurrent: Option<usize>,
-    /// Most requests a minute to each server
-    #[arg(long, value_name = "N")]
-    requests_per_minute: Option<usize>,
-    /// Longest time of one request, in milliseconds
-    #[arg(long, value_name = "MS")]
-    request_ms: Option<u64>,
-    /// Longest answer of the tool where messages go out, in characters
-    #[arg(long, value_name = "N", default_value_t = ChatOptions::default().tool_answer_chars)]
-    tool_answer_chars: usize,
-    /// Folder or `.gguf` file of the tokenizer of the served model: token ids then go out and come
-    /// back, where the servers can (rocstar, vLLM, SGLang)
-    #[arg(long, value_name = "PATH")]
-    tokenizer: Option<PathBuf>,
-}
-
-impl EndpointChoice {
-    /// One server.
-    pub(super) fn options(&self, url: &str) -> EndpointOptions {
-        let usual = EndpointOptions::at(url);
-        EndpointOptions {
-            model: self.endpoint_model.clone().unwrap_or_default(),
-            api_key_env: self.api_key_env.clone().unwrap_or_default(),
-            tool_calls: match self.own_tool_calls {
-                Some(_) => ToolCalls::Ours,
-                None => ToolCalls::Server,
-            },
-            call_format: self.own_tool_calls.clone().unwrap_or_else(|| usual.call_format.clone()),
-            max_concurrent: self.max_concurrent.unwrap_or(usual.max_concurrent),
-            requests_per_minute: self.requests_per_minute.unwrap_or(usual.requests_per_minute),
-            request_ms: self.request_ms.unwrap_or(usual.request_ms),
-            ..usual
-        }
-    }
-}
 
 /// Who is asked.
 #[derive(Debug)]
@@ -87,13 +30,7 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub(super) struct Open {
     identity: ModelIdentity,
-    speaks: Speaks,
-}
-
-#[derive(Debug)]
-enum Speaks {
-    Tokens { policy: Box<Policy>, generator: Arc<dyn Generator> },
-    Messages { endpoints: Arc<Endpoints>, tool_answer_chars: usize },
+    speaker: Speaker,
 }
 
 impl Source {
@@ -151,32 +88,7 @@ fn open_model(
     };
     let template = running.template_name().map(str::to_owned);
     let identity = ModelIdentity { name: name.to_owned(), place, template, call_format: None };
-    let generator = Arc::new(LocalGenerator::new(loaded.engine.clone()));
-    Ok(Open { identity, speaks: Speaks::Tokens { policy: Box::new(policy(loaded)?), generator } })
-}
-
-/// # Errors
-/// The model has no chat template, or one that can't be written turn by turn.
-fn policy(loaded: Loaded) -> anyhow::Result<Policy> {
-    let Loaded { tokenizer, template, calls, .. } = loaded;
-    if calls.is_some() {
-        return Err(WrongUse::error("`--call-format` is of no use here"))
-            .hint("how calls are written follows from the chat template");
-    }
-    policy_of(tokenizer, template)
-}
-
-fn policy_of(
-    tokenizer: Tokenizer,
-    template: Option<rocstar_chat::Template>,
-) -> anyhow::Result<Policy> {
-    let template = template
-        .ok_or_else(|| WrongUse::error("the model has no chat template"))
-        .hint("give one: `--template chatml`, `--template rstar2` or a Jinja file")?;
-    let family = Family::detect(&template)
-        .map_err(anyhow::Error::from)
-        .hint("`--template chatml` or `--template rstar2` speaks to it in another way")?;
-    Ok(Policy { tokenizer, family })
+    Ok(Open { identity, speaker: Speaker::local(loaded)? })
 }
 
 async fn open_endpoints(
@@ -184,8 +96,7 @@ async fn open_endpoints(
     choice: &EndpointChoice,
     running: &RunningOptions,
 ) -> anyhow::Result<Open> {
-    let options: Vec<EndpointOptions> = urls.iter().map(|url| choice.options(url)).collect();
-    let endpoints = Arc::new(Endpoints::connect(options).await?);
+    let endpoints = choice.connect(urls).await?;
     let facts = endpoints.facts();
     let first = facts.first();
     let model = first.map_or_else(String::new, |facts| facts.model.clone());
@@ -202,15 +113,8 @@ async fn open_endpoints(
     let template = running.template_name().filter(|_| has_tokens).map(str::to_owned);
     let call_format = choice.own_tool_calls.clone();
     let identity = ModelIdentity { name: model, place, template, call_format };
-    let speaks = match &choice.tokenizer {
-        None => Speaks::Messages { endpoints, tool_answer_chars: choice.tool_answer_chars },
-        Some(path) => {
-            let (tokenizer, template) = running.words(path)?;
-            let generator: Arc<dyn Generator> = Arc::new(RemoteGenerator::new(endpoints)?);
-            Speaks::Tokens { policy: Box::new(policy_of(tokenizer, template)?), generator }
-        }
-    };
-    Ok(Open { identity, speaks })
+    let speaker = Speaker::remote(endpoints, choice, running)?;
+    Ok(Open { identity, speaker })
 }
 
 impl Open {
@@ -221,11 +125,11 @@ impl Open {
 
     /// The wording that fits the model, where its chat template says already how to answer.
     pub(super) fn prompt(&self) -> Option<Prompt> {
-        match &self.speaks {
-            Speaks::Tokens { policy, .. } if policy.family.name() == "rstar2" => {
+        match &self.speaker {
+            Speaker::Tokens { policy, .. } if policy.family.name() == "rstar2" => {
                 Some(Prompt::Plain)
             }
-            Speaks::Tokens { .. } | Speaks::Messages { .. } => None,
+            Speaker::Tokens { .. } | Speaker::Messages { .. } => None,
         }
     }
 
@@ -243,8 +147,8 @@ impl Open {
             let sandbox: Arc<dyn Sandbox> = sandbox;
             PythonTool::new(sandbox, &options).map(|tool| Arc::new(tool) as Arc<dyn Tool>)
         });
-        match &self.speaks {
-            Speaks::Tokens { policy, generator } => {
+        match &self.speaker {
+            Speaker::Tokens { policy, generator } => {
                 let (policy, generator) = (Policy::clone(policy), Arc::clone(generator));
                 let maker = (settings.seed, self.identity.name.clone());
                 let player = TokenPlayer::new(policy, generator, tool, options, maker);
@@ -254,7 +158,7 @@ impl Open {
                 );
                 Ok(Box::new(player?))
             }
-            Speaks::Messages { endpoints, tool_answer_chars } => {
+            Speaker::Messages { endpoints, tool_answer_chars } => {
                 let (seed, tool_answer_chars) = (settings.seed, *tool_answer_chars);
                 let chat = ChatOptions { seed, tool_answer_chars };
                 Ok(Box::new(ChatPlayer::new(Arc::clone(endpoints), tool, options, chat)?))
