@@ -7,11 +7,13 @@
 //! its answer went out whole.
 
 mod chat;
+mod context;
 mod fault;
 mod script;
 mod server;
 mod tokens;
 
+pub use context::{Context, ContextWording};
 pub use fault::{Arrival, Fault, Faults};
 pub use script::{Call, Question, Reply, Script, TokenQuestion, TokenScript};
 pub use server::{Behaviour, FakeEndpoint, Flavour, Pace, Seen};

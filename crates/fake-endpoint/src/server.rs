@@ -16,6 +16,7 @@ use futures::stream::{self, Stream, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
+use crate::context::Context;
 use crate::fault::{Arrival, Fault, Faults};
 use crate::script::{Reply, Script, TokenScript};
 
@@ -64,8 +65,8 @@ pub struct Behaviour {
     pub tells_usage: bool,
     /// Requests must carry this key.
     pub key: Option<String>,
-    /// Longest prompt, in characters of all messages; longer ones are refused as too long.
-    pub context_chars: usize,
+    /// How long a sequence may be.
+    pub context: Context,
 }
 
 impl Default for Behaviour {
@@ -83,7 +84,7 @@ impl Default for Behaviour {
             used_share: None,
             tells_usage: true,
             key: None,
-            context_chars: usize::MAX,
+            context: Context::endless(),
         }
     }
 }
@@ -263,9 +264,14 @@ async fn metrics(State(app): State<Arc<App>>) -> String {
 }
 
 /// An error in OpenAI's form.
-pub(crate) fn refuse(status: StatusCode, message: &str, code: &str) -> Response {
+fn refuse(status: StatusCode, message: &str, code: &str) -> Response {
     let body = json!({"error": {"message": message, "type": "error", "code": code}});
     (status, Json(body)).into_response()
+}
+
+/// A refusal for the context.
+pub(crate) fn refuse_length(message: &str) -> Response {
+    refuse(StatusCode::BAD_REQUEST, message, "context_length_exceeded")
 }
 
 /// A request that is being answered.

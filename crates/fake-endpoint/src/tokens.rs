@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::script::TokenQuestion;
-use crate::server::App;
+use crate::server::{App, refuse_length};
 
 fn log_prob(index: usize, token: u32) -> f64 {
     -f64::from(token % 7 + 1) / 8.0 - index as f64 / 64.0
@@ -42,11 +42,14 @@ fn ids(value: &Value) -> Vec<u32> {
     serde_json::from_value(value.clone()).unwrap_or_default()
 }
 
-fn limit(fault: Option<Fault>, asked: &Value) -> usize {
-    match fault {
+/// Most new tokens, or the words of a refusal.
+fn limit(app: &App, fault: Option<Fault>, prompt: usize, asked: &Value) -> Result<usize, String> {
+    let asked = asked.as_u64().map_or(16, |limit| limit as usize);
+    let bound = app.behaviour.context.bound(prompt, Some(asked))?;
+    Ok(match fault {
         Some(Fault::IgnoresLimit | Fault::NeverStops) => usize::MAX,
-        _ => asked.as_u64().map_or(16, |limit| limit as usize),
-    }
+        _ => bound,
+    })
 }
 
 /// vLLM's `/v1/completions` with token ids.
@@ -57,7 +60,11 @@ pub(crate) async fn vllm(State(app): State<Arc<App>>, Json(body): Json<Value>) -
     if let Some(refusal) = answering.refusal().await {
         return refusal;
     }
-    let limit = limit(answering.fault, &body["max_tokens"]);
+    let prompt = question.prompt.len();
+    let limit = match limit(&app, answering.fault, prompt, &body["max_tokens"]) {
+        Ok(limit) => limit,
+        Err(message) => return refuse_length(&message),
+    };
     let written = Written::new(&app, &question, &body["stop_token_ids"], limit);
     let reason = if written.is_stopped { "stop" } else { "length" };
     let choice = |start: usize, tokens: &[u32], reason: Option<&str>| {
@@ -106,7 +113,11 @@ pub(crate) async fn sglang(State(app): State<Arc<App>>, Json(body): Json<Value>)
     if answering.fault == Some(Fault::NeverStops) {
         return std::future::pending().await;
     }
-    let limit = limit(answering.fault, &sampling["max_new_tokens"]);
+    let prompt = question.prompt.len();
+    let limit = match limit(&app, answering.fault, prompt, &sampling["max_new_tokens"]) {
+        Ok(limit) => limit,
+        Err(message) => return refuse_length(&message),
+    };
     let written = Written::new(&app, &question, &sampling["stop_token_ids"], limit);
     let tokens = written.tokens.iter().enumerate();
     let log_probs: Vec<Value> =

@@ -142,6 +142,11 @@ impl Endpoints {
         all.fold(0, |sum, it| sum.saturating_add(it.options.max_concurrent))
     }
 
+    /// Longest sequence that all of them take, as far as they tell.
+    pub(super) fn longest_tokens(&self) -> Option<usize> {
+        self.all().iter().filter_map(|endpoint| endpoint.longest_tokens).min()
+    }
+
     pub(super) fn all(&self) -> &[Endpoint] {
         &self.shared.endpoints
     }

@@ -122,9 +122,15 @@ impl RemoteError {
         };
         let says = |text: &str| {
             let text = text.to_lowercase();
-            ["context_length", "context length", "maximum context", "context window"]
-                .iter()
-                .any(|words| text.contains(words))
+            [
+                "context_length",
+                "context length",
+                "maximum context",
+                "context window",
+                "context size",
+            ]
+            .iter()
+            .any(|words| text.contains(words))
         };
         code.as_deref().is_some_and(says) || says(message)
     }

@@ -93,9 +93,7 @@ impl Generator for RemoteGenerator {
     }
 
     fn capacity(&self) -> Capacity {
-        let endpoints = self.endpoints.all();
-        let told = endpoints.iter().filter_map(|endpoint| endpoint.longest_tokens).min();
-        let longest_tokens = told.unwrap_or(USUAL_LONGEST_TOKENS);
+        let longest_tokens = self.endpoints.longest_tokens().unwrap_or(USUAL_LONGEST_TOKENS);
         let most_running = self.endpoints.max_concurrent();
         let usual = most_running.saturating_mul(longest_tokens);
         let (total_tokens, free_tokens) = self.endpoints.room().unwrap_or((usual, usual));

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
-use rocstar_fake_endpoint::{Behaviour, Call, FakeEndpoint, Question, Reply, Script};
+use rocstar_fake_endpoint::{
+    Behaviour, Call, Context, ContextWording, FakeEndpoint, Question, Reply, Script,
+};
 use rocstar_record::attempt::{Attempt, TokenCounts};
 use rocstar_record::episode::{Finish, ToolOutcome};
 use rocstar_record::message::{Arguments, Message, Role, ToolSpec};
@@ -154,12 +156,77 @@ async fn limits_are_told_apart() {
     assert_eq!(asked[0], 30);
     assert!(asked.windows(2).all(|pair| pair[1] < pair[0]), "{asked:?}");
     assert_ne!(made.finish, Finish::Done);
+}
 
-    let narrow = FakeEndpoint::start(Behaviour { context_chars: 5, ..behaviour() }).unwrap();
-    let made = attempt(&narrow, options(), task("3")).await.unwrap();
-    assert_eq!(made.finish, Finish::ToolAnswerTooLong);
-    let made = attempt(&narrow, options(), task("123456")).await;
-    assert!(made.unwrap_err().contains("maximum context length"));
+fn narrow(tokens: usize, wording: ContextWording, script: Script) -> FakeEndpoint {
+    let context = Context { tokens, wording };
+    FakeEndpoint::start(Behaviour { context, script, ..behaviour() }).unwrap()
+}
+
+const WORDINGS: [ContextWording; 3] =
+    [ContextWording::Vllm, ContextWording::Sglang, ContextWording::Bare];
+
+/// What was asked for, in order.
+fn asked(server: &FakeEndpoint) -> Vec<u64> {
+    server.seen().iter().map(|seen| seen.body["max_tokens"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_budget_beyond_the_context_is_cut_to_what_has_room() {
+    for wording in WORDINGS {
+        // A prompt of one token.
+        let short = narrow(100, wording, Script::new(|_| Reply::text("done")));
+        let made = attempt(&short, options(), task("1")).await.unwrap();
+        assert_eq!((made.finish, made.answer_text()), (Finish::Done, "done"), "{wording:?}");
+
+        let long = narrow(100, wording, Script::new(|_| Reply::text("x".repeat(4000))));
+        let made = attempt(&long, options(), task("1")).await.unwrap();
+        assert_eq!(made.finish, Finish::ContextLimit, "{wording:?}");
+        let (policy, steps) = match wording {
+            ContextWording::Bare => (62, vec![500, 250, 125, 62]),
+            _ => (99, vec![500, 99]),
+        };
+        assert_eq!((made.tokens.policy_tokens, asked(&long)), (Some(policy), steps));
+    }
+}
+
+#[tokio::test]
+async fn a_tools_answer_takes_of_the_context_what_it_needs_and_no_more() {
+    for wording in WORDINGS {
+        // With the rest of the budget the second prompt is longer than the context. What is left of
+        // the context is enough.
+        let script = Script::new(|question| match question.turns() {
+            0 => calls(&[(TOOL, "{"); 3]),
+            _ => Reply::text("done"),
+        });
+        let server = narrow(100, wording, script);
+        let budget = RolloutOptions { response_tokens: 99, ..options() };
+        let made = attempt(&server, budget, task("3")).await.unwrap();
+        assert_eq!((made.finish, made.answer_text()), (Finish::Done, "done"), "{wording:?}");
+        let asked = asked(&server);
+        assert!(asked[..2] == [99, 93] && asked.len() > 2, "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_context_ends_the_attempt_as_in_tokens() {
+    for wording in WORDINGS {
+        // The problem and the calls fit; what the model is told of them doesn't.
+        let script = Script::new(|_| calls(&[(TOOL, "{"); 10]));
+        let server = narrow(45, wording, script);
+        let made = attempt(&server, options(), task("3")).await.unwrap();
+        let ended = (made.finish, made.turns.len());
+        assert_eq!(ended, (Finish::ToolAnswerTooLong, 1), "{wording:?}");
+    }
+    for wording in WORDINGS {
+        let unread = narrow(40, wording, doubling());
+        let made = attempt(&unread, options(), task(&"1".repeat(200))).await.unwrap();
+        assert_eq!((made.finish, made.turns.len()), (Finish::ContextLimit, 0), "{wording:?}");
+        let prompt_tokens = (wording != ContextWording::Bare).then_some(50);
+        let none = (Some(0), Some(0), prompt_tokens);
+        let tokens = made.tokens;
+        assert_eq!((tokens.policy_tokens, tokens.response_tokens, tokens.prompt_tokens), none);
+    }
 }
 
 #[tokio::test]
