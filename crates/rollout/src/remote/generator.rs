@@ -16,6 +16,7 @@ use super::error::{Fault, RemoteError};
 use super::known::LogProbsKnown;
 use super::options::{EndpointKind, EndpointOptions};
 use super::requests::{completion_body, sglang_body};
+use super::room;
 use super::wire::{CompletionReading, GeneratedTokens, Reach, SglangReading, WireError};
 use crate::generator::{Ask, Capacity, End, Generator, GeneratorError, Piece, Token};
 
@@ -79,8 +80,7 @@ impl Generator for RemoteGenerator {
     ) -> Result<BoxStream<'static, Result<Piece, GeneratorError>>, GeneratorError> {
         let endpoints = Arc::clone(&self.endpoints);
         let pieces = async move {
-            let (tokens, draw) = (ask.prompt.len() + ask.max_new_tokens, ask.draw);
-            let pieces = match endpoints.send(tokens, draw, &mut TokenJob { ask: &ask }).await {
+            let pieces = match whole(&endpoints, ask).await {
                 Ok((tokens, end)) => {
                     let tokens = (!tokens.is_empty()).then_some(Ok(Piece::Tokens(tokens)));
                     tokens.into_iter().chain([Ok(Piece::End(end))]).collect()
@@ -104,6 +104,26 @@ impl Generator for RemoteGenerator {
             shares_prefixes: true,
             longest_tokens,
             most_running,
+        }
+    }
+}
+
+/// All tokens. Where the server refuses because the context has no room for so many, as many as have
+/// room: an answer that these cut off ends at the context.
+async fn whole(endpoints: &Endpoints, mut ask: Ask) -> Result<(Vec<Token>, End), RemoteError> {
+    let wanted = ask.max_new_tokens;
+    loop {
+        let tokens = ask.prompt.len().saturating_add(ask.max_new_tokens);
+        let refusal = match endpoints.send(tokens, ask.draw, &mut TokenJob { ask: &ask }).await {
+            Ok((tokens, End::Length)) if ask.max_new_tokens < wanted => {
+                return Ok((tokens, End::Context));
+            }
+            Err(error) if error.is_context_full() => error,
+            answer => return answer,
+        };
+        match room::fewer(&refusal, ask.max_new_tokens) {
+            Some(fewer) => ask.max_new_tokens = fewer,
+            None => return Ok((Vec::new(), End::Context)),
         }
     }
 }

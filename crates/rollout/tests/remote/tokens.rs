@@ -1,28 +1,32 @@
 //! Servers that give tokens: what comes back is what they sampled, and through our own server the
 //! same as from the engine itself.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use futures::StreamExt as _;
 use pretty_assertions::assert_eq;
 use rocstar_chat::Family;
 use rocstar_engine::openai::{Model, ServerOptions, serve};
 use rocstar_engine::{Engine, EngineOptions, KvBudget, Sampling};
-use rocstar_fake_endpoint::{Behaviour, FakeEndpoint, Fault, Faults, Flavour, TokenScript};
+use rocstar_fake_endpoint::{
+    Behaviour, Context, ContextWording, FakeEndpoint, Fault, Faults, Flavour, TokenScript,
+};
 use rocstar_nn::config::ModelConfig;
 use rocstar_nn::parameters::Parameters;
+use rocstar_record::attempt::Attempt;
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{Episode, Timing};
 use rocstar_rollout::remote::{
     EndpointKind, EndpointOptions, LogProbsKnown, RemoteError, RemoteGenerator,
 };
 use rocstar_rollout::{
-    Ask, At, Delivery, End, Generator, GeneratorError, LocalGenerator, MathVerifier, Piece, Policy,
-    RolloutOptions, Rollouts, Token, ToolMode,
+    Ask, At, Delivery, End, Generator, GeneratorError, LocalGenerator, MathVerifier, Piece,
+    PlayError, Played, Player as _, Policy, RolloutOptions, Rollouts, Token, TokenPlayer, ToolMode,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Double, endpoint, task};
+use crate::support::{Double, assignments, endpoint, task};
 use crate::test_support::tokenizer;
 
 const STOP: u32 = 99;
@@ -135,6 +139,67 @@ async fn a_token_server_that_ignores_the_limit_is_cut_off() {
         let generator = connect(&server).await;
         let (tokens, end) = all(&generator, ask(30, 5, 1.0)).await.unwrap();
         assert_eq!((tokens.len(), end), (5, End::Length), "{flavour:?} {fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_context_shorter_than_the_ask_ends_the_answer() {
+    for flavour in [Flavour::Vllm, Flavour::Sglang] {
+        for wording in [ContextWording::Vllm, ContextWording::Sglang, ContextWording::Bare] {
+            let context = Context { tokens: 20, wording };
+            let token_script = TokenScript::new(|_| vec![7; 90]);
+            let behaviour = Behaviour { flavour, context, token_script, ..Behaviour::default() };
+            let server = FakeEndpoint::start(behaviour).unwrap();
+            let generator = connect(&server).await;
+            // Three tokens are the prompt.
+            let (tokens, end) = all(&generator, ask(1, 52, 1.0)).await.unwrap();
+            let fit = if wording == ContextWording::Bare { 13 } else { 17 };
+            assert_eq!((tokens.len(), end), (fit, End::Context), "{flavour:?} {wording:?}");
+            let (tokens, end) = all(&generator, ask(1, 17, 1.0)).await.unwrap();
+            assert_eq!((tokens.len(), end), (17, End::Length), "{flavour:?} {wording:?}");
+            let long = Ask { prompt: vec![1; 20], ..ask(1, 50, 1.0) };
+            assert_eq!(all(&generator, long).await.unwrap(), (Vec::new(), End::Context));
+        }
+    }
+}
+
+/// The attempts of a server that meets one request with this fault.
+async fn played(fault: Fault) -> Result<Vec<Result<Attempt, String>>, PlayError> {
+    let policy = Policy { tokenizer: tokenizer(), family: Family::rstar2().unwrap() };
+    let stop = policy.tokenizer.token_id(policy.family.end_of_turn()).unwrap();
+    let server = FakeEndpoint::start(Behaviour {
+        flavour: Flavour::Vllm,
+        faults: Faults::new(move |arrival| (arrival.number == 1).then_some(fault)),
+        token_script: TokenScript::new(move |_| vec![65, 66, stop]),
+        ..Behaviour::default()
+    })
+    .unwrap();
+    let generator = Arc::new(connect(&server).await);
+    let options = RolloutOptions {
+        response_tokens: 60,
+        most_running: 1,
+        tool: ToolMode::None,
+        ..RolloutOptions::default()
+    };
+    let player = TokenPlayer::new(policy, generator, None, options, (3, "m".to_owned())).unwrap();
+    let made = Mutex::new(BTreeMap::new());
+    let ended = |one: Played| drop(made.lock().unwrap().insert(one.index, one.attempt));
+    player.play(&assignments(&[task("1"), task("2"), task("3")], 1), &ended).await?;
+    Ok(made.into_inner().unwrap().into_values().collect())
+}
+
+#[tokio::test]
+async fn a_refused_ask_is_one_attempt_and_a_refused_key_is_all() {
+    for status in [400, 409, 422] {
+        let made = played(Fault::Status(status)).await.unwrap();
+        let is_made: Vec<bool> = made.iter().map(Result::is_ok).collect();
+        assert_eq!(is_made, [true, false, true]);
+        let cause = made[1].as_ref().unwrap_err();
+        assert!(cause.contains(&status.to_string()), "{cause}");
+    }
+    for status in [401, 403] {
+        let ended = played(Fault::Status(status)).await.map(drop).unwrap_err().to_string();
+        assert!(ended.contains(&status.to_string()), "{ended}");
     }
 }
 
