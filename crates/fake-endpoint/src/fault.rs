@@ -11,6 +11,8 @@ pub enum Fault {
         /// When to come again.
         retry_after_s: Option<f64>,
     },
+    /// 429 for good: what was paid for is used up.
+    QuotaUsedUp,
     /// Another status, with an error in OpenAI's form.
     Status(u16),
     /// The connection breaks after so many pieces.

@@ -336,6 +336,11 @@ impl Answering {
                 }
                 Some(response)
             }
+            Fault::QuotaUsedUp => Some(refuse(
+                StatusCode::TOO_MANY_REQUESTS,
+                "you exceeded your current quota",
+                "insufficient_quota",
+            )),
             Fault::Status(status) => {
                 let status = StatusCode::from_u16(status);
                 let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

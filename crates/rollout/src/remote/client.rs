@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{Fault, RemoteError};
 use super::options::EndpointOptions;
-use super::wire::{Reach, WireError, refusal};
+use super::wire::{QUOTA_USED_UP, Reach, WireError, refusal};
 
 /// Most bytes of a refusal that are read.
 const MOST_REFUSAL_BYTES: usize = 64 << 10;
@@ -217,7 +217,7 @@ impl Client {
         let cause = format!("status {}: {message}", status.as_u16());
         match status {
             // No pause brings back what was used up.
-            StatusCode::TOO_MANY_REQUESTS if code.as_deref() != Some("insufficient_quota") => {
+            StatusCode::TOO_MANY_REQUESTS if code.as_deref() != Some(QUOTA_USED_UP) => {
                 Fault::Busy { retry_after_ms, cause }
             }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => {

@@ -100,10 +100,11 @@ fn list(names: &[String]) -> String {
 }
 
 impl RemoteError {
-    /// Whether no other request can succeed either: keys, names, everything gone.
+    /// Whether no other request can succeed either: keys, names, payment, everything gone.
     pub const fn is_final(&self) -> bool {
         match self {
-            Self::Refused { status, .. } => matches!(status, 401 | 403 | 404 | 405),
+            // A 429 is a refusal where it says that what was paid for is used up.
+            Self::Refused { status, .. } => matches!(status, 401..=405 | 429),
             Self::Failed { .. } | Self::Withheld { .. } => false,
             Self::None
             | Self::Options { .. }

@@ -77,12 +77,17 @@ pub enum Reach {
     CutOff,
 }
 
+/// What OpenAI calls it when no more is paid for.
+pub(super) const QUOTA_USED_UP: &str = "insufficient_quota";
+
 /// The body of a refusal: OpenAI's code and message, or the text as it is.
 pub(super) fn refusal(body: &[u8]) -> (Option<String>, String) {
     #[derive(serde::Deserialize)]
     struct Inner {
         message: Option<String>,
         code: Option<serde_json::Value>,
+        #[serde(rename = "type")]
+        kind: Option<serde_json::Value>,
     }
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
@@ -101,7 +106,11 @@ pub(super) fn refusal(body: &[u8]) -> (Option<String>, String) {
     let Ok(read) = serde_json::from_slice::<Body>(body) else { return (None, as_text()) };
     match read.error {
         Some(Said::Inner(inner)) => {
-            let code = inner.code.and_then(|code| code.as_str().map(str::to_owned));
+            // Some servers leave the code out, or repeat the status there.
+            let names = [inner.code, inner.kind];
+            let mut names = names.iter().flatten().filter_map(serde_json::Value::as_str);
+            let code = names.clone().find(|name| *name == QUOTA_USED_UP).or_else(|| names.next());
+            let code = code.map(str::to_owned);
             (code, inner.message.map_or_else(as_text, |message| shown(&message)))
         }
         Some(Said::Text(message)) => (None, shown(&message)),

@@ -101,6 +101,24 @@ async fn a_server_that_is_gone_ends_the_play_and_keeps_what_was_made() {
 }
 
 #[tokio::test]
+async fn what_no_pause_brings_back_ends_the_play_at_once() {
+    for (fault, status) in [(Fault::Status(402), 402), (Fault::QuotaUsedUp, 429)] {
+        let faults = Faults::always(fault);
+        let server = FakeEndpoint::start(Behaviour { faults, ..behaviour() }).unwrap();
+        let options = EndpointOptions { max_concurrent: 1, ..endpoint(&server) };
+        let tasks = [task("1"), task("2"), task("3")];
+        let ended = play_with(vec![options], self::options(), &assignments(&tasks, 4)).await;
+        match ended {
+            Err(PlayError::Remote(RemoteError::Refused { status: told, .. })) => {
+                assert_eq!(told, status);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+#[tokio::test]
 async fn whoever_says_nothing_is_given_up_in_time() {
     let faults = Faults::always(Fault::Dead);
     let dead = FakeEndpoint::start(Behaviour { faults, ..behaviour() }).unwrap();
