@@ -59,6 +59,9 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Json(body): Json<Value
         (false, false) => "tool_calls",
     };
     let usage = app.behaviour.tells_usage.then(|| {
+        if let Some(Fault::Usage(tokens)) = answering.fault {
+            return json!({"prompt_tokens": tokens, "completion_tokens": tokens});
+        }
         json!({"prompt_tokens": prompt_tokens, "completion_tokens": written.len(),
                "total_tokens": prompt_tokens + written.len()})
     });

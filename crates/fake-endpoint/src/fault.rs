@@ -46,6 +46,8 @@ pub enum Fault {
     NeverStops,
     /// The answer is no JSON.
     Garbage,
+    /// Its usage says so many tokens.
+    Usage(u64),
 }
 
 impl Fault {

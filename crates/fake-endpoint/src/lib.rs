@@ -16,4 +16,4 @@ mod tokens;
 pub use context::{Context, ContextWording};
 pub use fault::{Arrival, Fault, Faults};
 pub use script::{Call, Question, Reply, Script, TokenQuestion, TokenScript};
-pub use server::{Behaviour, FakeEndpoint, Flavour, Pace, Seen};
+pub use server::{Behaviour, FakeEndpoint, Flavour, Metrics, Pace, Seen};

@@ -42,6 +42,19 @@ pub enum Pace {
     Every(Duration),
 }
 
+/// What a server tells of its cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Metrics {
+    /// Nothing.
+    None,
+    /// The share of it that is used.
+    Used(f64),
+    /// This page.
+    Page(&'static str),
+    /// The route is there, and nothing ever comes from it.
+    Silent,
+}
+
 /// How a server behaves.
 #[derive(Debug, Clone)]
 pub struct Behaviour {
@@ -59,8 +72,8 @@ pub struct Behaviour {
     pub pace: Pace,
     /// Answers that are made at once; more wait.
     pub most_running: usize,
-    /// Share of its cache that its metrics call used; `None` for no metrics.
-    pub used_share: Option<f64>,
+    /// What it tells of its cache.
+    pub metrics: Metrics,
     /// Whether it counts tokens in its answers.
     pub tells_usage: bool,
     /// Requests must carry this key.
@@ -81,7 +94,7 @@ impl Default for Behaviour {
             faults: Faults::none(),
             pace: Pace::AtOnce,
             most_running: 4096,
-            used_share: None,
+            metrics: Metrics::None,
             tells_usage: true,
             key: None,
             context: Context::endless(),
@@ -217,7 +230,7 @@ fn router(app: Arc<App>) -> Router {
                 .route("/generate", post(crate::tokens::sglang));
         }
     }
-    if app.behaviour.used_share.is_some() {
+    if app.behaviour.metrics != Metrics::None {
         router = router.route("/metrics", get(metrics));
     }
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard);
@@ -252,7 +265,12 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> String {
-    let used = app.behaviour.used_share.unwrap_or(0.0);
+    let used = match app.behaviour.metrics {
+        Metrics::None => 0.0,
+        Metrics::Used(share) => share,
+        Metrics::Page(page) => return page.to_owned(),
+        Metrics::Silent => std::future::pending().await,
+    };
     match app.behaviour.flavour {
         Flavour::Sglang => format!("sglang:token_usage {used}\nsglang:num_queue_reqs 0\n"),
         Flavour::Chat | Flavour::Vllm => format!(
@@ -357,7 +375,8 @@ impl Answering {
             | Fault::Silent { .. }
             | Fault::ByteByByte
             | Fault::IgnoresLimit
-            | Fault::NeverStops => None,
+            | Fault::NeverStops
+            | Fault::Usage(_) => None,
         }
     }
 

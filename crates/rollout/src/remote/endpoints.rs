@@ -19,7 +19,7 @@ use super::load::{Load, MOST_METRICS_BYTES};
 use super::options::{EndpointKind, EndpointOptions};
 use super::probe::probe;
 use super::requests::{chat_body, expected_tokens};
-use super::wire::{ChatReading, Reach, WireError};
+use super::wire::{ChatReading, MOST_TOKENS, Reach, WireError};
 
 /// How often servers are asked for their load.
 const LOAD_INTERVAL: Duration = Duration::from_secs(1);
@@ -154,10 +154,11 @@ impl Endpoints {
     /// Tokens that the caches hold and that are free in them, as far as servers tell.
     pub(super) fn room(&self) -> Option<(usize, usize)> {
         let balance = self.shared.balance();
-        let mut room = (0, 0);
+        let mut room = (0_usize, 0_usize);
         for (load, _) in balance.loads() {
             let load = load?;
-            room = (room.0 + load.total_tokens?, room.1 + load.free_tokens());
+            let (total, free) = (load.total_tokens?, load.free_tokens());
+            room = (room.0.saturating_add(total), room.1.saturating_add(free));
         }
         Some(room)
     }
@@ -182,6 +183,8 @@ impl Endpoints {
         draw: Key,
         job: &mut J,
     ) -> Result<J::Answer, RemoteError> {
+        // Settings have no upper bound, and places are added up.
+        let tokens = tokens.min(MOST_TOKENS);
         let (mut tries, mut waits, mut avoid) = (0, 0, None);
         let servers = self.shared.endpoints.len();
         let mut busy_since = None;

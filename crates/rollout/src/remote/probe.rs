@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::error::{Fault, RemoteError};
 use super::options::{EndpointKind, EndpointOptions};
+use super::wire::MOST_TOKENS;
 
 /// Most bytes of an answer to a probe.
 const MOST_BYTES: usize = 4 << 20;
@@ -51,7 +52,8 @@ pub(super) async fn probe(
         EndpointKind::Auto => kind(client, card.or_else(|| cards.first())).await,
         told => told,
     };
-    Ok(Found { kind, model, longest_tokens: card.and_then(|card| card.max_model_len) })
+    let longest_tokens = card.and_then(|card| card.max_model_len);
+    Ok(Found { kind, model, longest_tokens: longest_tokens.map(|told| told.min(MOST_TOKENS)) })
 }
 
 /// The models that are served; none where the server has no such list.

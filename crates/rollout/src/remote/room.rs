@@ -5,11 +5,10 @@
 //! each number to ask for is smaller than the one that was refused, so asking comes to an end.
 
 use super::error::RemoteError;
+use super::wire::MOST_TOKENS;
 
 /// A refused request for so few tokens means that the prompt alone is too long.
 const FEWEST_TOKENS: usize = 16;
-/// Larger numbers in a refusal are no lengths of sequences.
-const MOST_TOKENS: usize = 1 << 32;
 /// Farthest that a number stands behind its name.
 const FARTHEST_BYTES: usize = 24;
 

@@ -16,6 +16,9 @@ pub use sglang::SglangReading;
 
 use super::ask::ChatReply;
 
+/// Larger numbers are no lengths of sequences.
+pub(super) const MOST_TOKENS: usize = u32::MAX as usize;
+
 /// Why bytes are no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

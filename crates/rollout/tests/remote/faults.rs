@@ -22,6 +22,7 @@ fn every_fault() -> Vec<Fault> {
         Fault::Dead,
         Fault::ByteByByte,
         Fault::Garbage,
+        Fault::Usage(u64::MAX),
     ]
 }
 
@@ -29,7 +30,7 @@ fn every_fault() -> Vec<Fault> {
 /// question meeting one or two faults before it is answered.
 #[tokio::test]
 async fn with_faults_and_without_the_result_is_the_same() {
-    let tasks: Vec<_> = (0..14).map(|n| task(&n.to_string())).collect();
+    let tasks: Vec<_> = (0..15).map(|n| task(&n.to_string())).collect();
     let assignments = assignments(&tasks, 2);
     let good = FakeEndpoint::start(behaviour()).unwrap();
     let expected = play_with(vec![endpoint(&good)], options(), &assignments).await.unwrap();

@@ -1,11 +1,12 @@
 //! Several servers as one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use pretty_assertions::assert_eq;
-use rocstar_fake_endpoint::{Behaviour, FakeEndpoint, Fault, Faults, Flavour, Pace};
-use rocstar_rollout::PlayError;
-use rocstar_rollout::remote::{EndpointOptions, RemoteError};
+use rocstar_fake_endpoint::{Behaviour, FakeEndpoint, Fault, Faults, Flavour, Metrics, Pace};
+use rocstar_rollout::remote::{EndpointOptions, Endpoints, RemoteError, RemoteGenerator};
+use rocstar_rollout::{Generator as _, PlayError};
 
 use crate::support::*;
 
@@ -45,13 +46,28 @@ async fn when_all_are_gone_each_is_named() {
     assert!(named(0) && named(1), "{causes:?}");
 }
 
+fn telling(metrics: Metrics) -> FakeEndpoint {
+    let flavour = Flavour::Vllm;
+    FakeEndpoint::start(Behaviour { flavour, metrics, ..behaviour() }).unwrap()
+}
+
+#[tokio::test]
+async fn wild_metrics_end_nothing() {
+    let wild = "vllm:kv_cache_usage_perc -1e30\nvllm:num_requests_waiting 1e30\n\
+                vllm:cache_config_info{block_size=\"1e30\",num_gpu_blocks=\"1e30\"} 1\n";
+    let servers = [telling(Metrics::Page(wild)), telling(Metrics::Page(wild))];
+    let tasks: Vec<_> = (0..6).map(|n| task(&n.to_string())).collect();
+    let endpoints: Vec<_> = servers.iter().map(endpoint).collect();
+    let known = Endpoints::connect(endpoints.clone()).await.unwrap();
+    let capacity = RemoteGenerator::new(Arc::new(known)).unwrap().capacity();
+    assert_eq!((capacity.total_tokens, capacity.free_tokens), (1 << 49, 1 << 49));
+    let all = play_with(endpoints, options(), &assignments(&tasks, 1)).await.unwrap();
+    assert!(all.values().all(Result::is_ok));
+}
+
 #[tokio::test]
 async fn the_server_with_room_gets_the_work() {
-    let start = |flavour, used_share| {
-        let used_share = Some(used_share);
-        FakeEndpoint::start(Behaviour { flavour, used_share, ..behaviour() }).unwrap()
-    };
-    let (full, free) = (start(Flavour::Vllm, 0.97), start(Flavour::Vllm, 0.1));
+    let (full, free) = (telling(Metrics::Used(0.97)), telling(Metrics::Used(0.1)));
     let tasks: Vec<_> = (0..12).map(|n| task(&n.to_string())).collect();
     let endpoints = vec![endpoint(&full), endpoint(&free)];
     play_with(endpoints, options(), &assignments(&tasks, 1)).await.unwrap();
