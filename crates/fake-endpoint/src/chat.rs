@@ -49,14 +49,19 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Json(body): Json<Value
         (Ok(_), Some(Fault::IgnoresLimit | Fault::NeverStops)) => usize::MAX,
         (Ok(most), _) => most,
     };
-    let reply = (app.behaviour.script.0)(&question);
+    let mut reply = (app.behaviour.script.0)(&question);
+    if answering.fault == Some(Fault::FalseEnd) {
+        reply.calls.clear();
+    }
     let all = pieces(&reply);
     let is_cut = all.len() > limit;
     let written: Vec<Piece> = all.into_iter().take(limit).collect();
-    let reason = match (is_cut, reply.calls.is_empty()) {
-        (true, _) => "length",
-        (false, true) => "stop",
-        (false, false) => "tool_calls",
+    let reason = match (answering.fault, is_cut, reply.calls.is_empty()) {
+        (Some(Fault::Aborted), ..) => "abort",
+        (Some(Fault::FalseEnd), ..) => "tool_calls",
+        (_, true, _) => "length",
+        (_, false, true) => "stop",
+        (_, false, false) => "tool_calls",
     };
     let usage = app.behaviour.tells_usage.then(|| {
         if let Some(Fault::Usage(tokens)) = answering.fault {

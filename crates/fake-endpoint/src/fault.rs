@@ -48,6 +48,13 @@ pub enum Fault {
     Garbage,
     /// Its usage says so many tokens.
     Usage(u64),
+    /// The answer ends with `abort`.
+    Aborted,
+    /// The answer says that it ends with calls, and has none; in tokens, that it ends at a stop token,
+    /// and the last one is none.
+    FalseEnd,
+    /// 400 with words that steer a terminal.
+    Escapes,
 }
 
 impl Fault {

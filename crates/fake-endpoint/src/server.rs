@@ -78,6 +78,8 @@ pub struct Behaviour {
     pub tells_usage: bool,
     /// Requests must carry this key.
     pub key: Option<String>,
+    /// Whether it has a list of its models.
+    pub lists_models: bool,
     /// How long a sequence may be.
     pub context: Context,
 }
@@ -97,6 +99,7 @@ impl Default for Behaviour {
             metrics: Metrics::None,
             tells_usage: true,
             key: None,
+            lists_models: true,
             context: Context::endless(),
         }
     }
@@ -213,9 +216,10 @@ impl Drop for FakeEndpoint {
 }
 
 fn router(app: Arc<App>) -> Router {
-    let mut router = Router::new()
-        .route("/v1/models", get(models))
-        .route("/v1/chat/completions", post(crate::chat::complete));
+    let mut router = Router::new().route("/v1/chat/completions", post(crate::chat::complete));
+    if app.behaviour.lists_models {
+        router = router.route("/v1/models", get(models));
+    }
     match app.behaviour.flavour {
         Flavour::Chat => {}
         Flavour::Vllm => {
@@ -245,7 +249,8 @@ async fn guard(
     let sent = request.headers().get(header::AUTHORIZATION).and_then(|key| key.to_str().ok());
     match &app.behaviour.key {
         Some(key) if sent != Some(&format!("Bearer {key}")) => {
-            refuse(StatusCode::UNAUTHORIZED, "wrong key", "invalid_api_key")
+            let said = format!("wrong key: {}", sent.unwrap_or("none"));
+            refuse(StatusCode::UNAUTHORIZED, &said, "invalid_api_key")
         }
         _ => next.run(request).await,
     }
@@ -294,7 +299,7 @@ pub(crate) fn refuse_length(message: &str) -> Response {
 
 /// A request that is being answered.
 pub(crate) struct Answering {
-    app: Arc<App>,
+    pub(crate) app: Arc<App>,
     index: usize,
     pub(crate) fault: Option<Fault>,
     _place: Option<tokio::sync::OwnedSemaphorePermit>,
@@ -359,6 +364,10 @@ impl Answering {
                 "you exceeded your current quota",
                 "insufficient_quota",
             )),
+            Fault::Escapes => {
+                let words = "\u{1b}[2Jno\u{202e}\r\n\u{9b}31m";
+                Some(refuse(StatusCode::BAD_REQUEST, words, words))
+            }
             Fault::Status(status) => {
                 let status = StatusCode::from_u16(status);
                 let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -376,7 +385,9 @@ impl Answering {
             | Fault::ByteByByte
             | Fault::IgnoresLimit
             | Fault::NeverStops
-            | Fault::Usage(_) => None,
+            | Fault::Usage(_)
+            | Fault::Aborted
+            | Fault::FalseEnd => None,
         }
     }
 

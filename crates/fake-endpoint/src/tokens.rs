@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::script::TokenQuestion;
-use crate::server::{App, refuse_length};
+use crate::server::{Answering, App, refuse_length};
+
+/// A token that nobody stops at.
+const NO_STOP: u32 = 3;
 
 fn log_prob(index: usize, token: u32) -> f64 {
     -f64::from(token % 7 + 1) / 8.0 - index as f64 / 64.0
@@ -26,13 +29,17 @@ struct Written {
 }
 
 impl Written {
-    fn new(app: &App, question: &TokenQuestion, stops: &Value, limit: usize) -> Self {
+    fn new(answering: &Answering, question: &TokenQuestion, stops: &Value, limit: usize) -> Self {
+        let app = &answering.app;
         let stops: Vec<u32> = serde_json::from_value(stops.clone()).unwrap_or_default();
         let mut tokens = (app.behaviour.token_script.0)(question);
         if let Some(at) = tokens.iter().position(|token| stops.contains(token)) {
             tokens.truncate(at + 1);
         }
         tokens.truncate(limit);
+        if answering.fault == Some(Fault::FalseEnd) {
+            return Self { tokens: vec![NO_STOP], is_stopped: true };
+        }
         let is_stopped = tokens.last().is_some_and(|last| stops.contains(last));
         Self { tokens, is_stopped }
     }
@@ -65,8 +72,12 @@ pub(crate) async fn vllm(State(app): State<Arc<App>>, Json(body): Json<Value>) -
         Ok(limit) => limit,
         Err(message) => return refuse_length(&message),
     };
-    let written = Written::new(&app, &question, &body["stop_token_ids"], limit);
-    let reason = if written.is_stopped { "stop" } else { "length" };
+    let written = Written::new(&answering, &question, &body["stop_token_ids"], limit);
+    let reason = match answering.fault {
+        Some(Fault::Aborted) => "abort",
+        _ if written.is_stopped => "stop",
+        _ => "length",
+    };
     let choice = |start: usize, tokens: &[u32], reason: Option<&str>| {
         let log_probs: Vec<f64> =
             tokens.iter().enumerate().map(|(at, token)| log_prob(start + at, *token)).collect();
@@ -118,14 +129,14 @@ pub(crate) async fn sglang(State(app): State<Arc<App>>, Json(body): Json<Value>)
         Ok(limit) => limit,
         Err(message) => return refuse_length(&message),
     };
-    let written = Written::new(&app, &question, &sampling["stop_token_ids"], limit);
+    let written = Written::new(&answering, &question, &sampling["stop_token_ids"], limit);
     let tokens = written.tokens.iter().enumerate();
     let log_probs: Vec<Value> =
         tokens.map(|(at, token)| json!([log_prob(at, *token), token, null])).collect();
-    let finish_reason = if written.is_stopped {
-        json!({"type": "stop", "matched": written.tokens.last()})
-    } else {
-        json!({"type": "length", "length": written.tokens.len()})
+    let finish_reason = match answering.fault {
+        Some(Fault::Aborted) => json!({"type": "abort", "message": "abort"}),
+        _ if written.is_stopped => json!({"type": "stop", "matched": written.tokens.last()}),
+        _ => json!({"type": "length", "length": written.tokens.len()}),
     };
     let meta_info = json!({
         "id": "0", "finish_reason": finish_reason, "prompt_tokens": question.prompt.len(),

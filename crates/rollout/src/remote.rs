@@ -27,9 +27,11 @@ mod player;
 mod probe;
 mod requests;
 mod room;
+mod sending;
 mod tally;
 mod tools;
 pub mod wire;
+mod words;
 
 pub use ask::{ChatAsk, ChatEnd, ChatReply};
 pub use conversation::RemoteConversation;

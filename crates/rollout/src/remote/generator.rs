@@ -11,7 +11,7 @@ use futures::stream::{BoxStream, StreamExt as _};
 use rocstar_engine::Sampling;
 
 use super::client::Reading;
-use super::endpoints::{Endpoint, Endpoints, Job, fault};
+use super::endpoints::{Endpoint, Endpoints, Job};
 use super::error::{Fault, RemoteError};
 use super::known::LogProbsKnown;
 use super::options::{EndpointKind, EndpointOptions};
@@ -165,7 +165,7 @@ impl Job for TokenJob<'_> {
                 client.post(&url, body, is_streamed, &mut reading).await?;
                 reading.0.finish()
             };
-            answer(endpoint, ask, &generated.map_err(fault)?)
+            answer(endpoint, ask, &generated?)
         })
     }
 }
@@ -205,7 +205,7 @@ fn answer(
             told.len(),
             endpoint.kind.name()
         );
-        return Err(Fault::broken(cause));
+        return Err(Fault::Odd { cause });
     }
     let runs = generated.weight_versions.iter();
     let mut versions = runs.flat_map(|&(version, tokens)| std::iter::repeat_n(version, tokens));
@@ -224,7 +224,7 @@ fn answer(
         _ if generated.is_stopped => {
             let cause = "it stopped at a token that is no stop token of this model: do tokenizer \
                          and server belong together?";
-            return Err(Fault::broken(cause));
+            return Err(Fault::Odd { cause: cause.to_owned() });
         }
         _ if generated.is_context_full => End::Context,
         _ => End::Length,

@@ -15,6 +15,7 @@ pub use events::Events;
 pub use sglang::SglangReading;
 
 use super::ask::ChatReply;
+use super::words::plain;
 
 /// Larger numbers are no lengths of sequences.
 pub(super) const MOST_TOKENS: usize = u32::MAX as usize;
@@ -65,7 +66,12 @@ pub enum WireError {
 
 impl WireError {
     fn malformed(error: &serde_json::Error) -> Self {
-        Self::Malformed { cause: error.to_string() }
+        // It may quote what the server sent.
+        Self::Malformed { cause: plain(&error.to_string()) }
+    }
+
+    fn ended(reason: &str) -> Self {
+        Self::Ended { reason: plain(reason) }
     }
 }
 
@@ -104,8 +110,7 @@ pub(super) fn refusal(body: &[u8]) -> (Option<String>, String) {
         message: Option<String>,
         detail: Option<serde_json::Value>,
     }
-    let shown = |text: &str| text.chars().take(MOST_SHOWN).collect::<String>();
-    let as_text = || shown(&String::from_utf8_lossy(body));
+    let as_text = || plain(&String::from_utf8_lossy(body));
     let Ok(read) = serde_json::from_slice::<Body>(body) else { return (None, as_text()) };
     match read.error {
         Some(Said::Inner(inner)) => {
@@ -113,23 +118,20 @@ pub(super) fn refusal(body: &[u8]) -> (Option<String>, String) {
             let names = [inner.code, inner.kind];
             let mut names = names.iter().flatten().filter_map(serde_json::Value::as_str);
             let code = names.clone().find(|name| *name == QUOTA_USED_UP).or_else(|| names.next());
-            let code = code.map(str::to_owned);
-            (code, inner.message.map_or_else(as_text, |message| shown(&message)))
+            let code = code.map(plain);
+            (code, inner.message.map_or_else(as_text, |message| plain(&message)))
         }
-        Some(Said::Text(message)) => (None, shown(&message)),
+        Some(Said::Text(message)) => (None, plain(&message)),
         None => {
             let detail = read.detail.map(|detail| detail.to_string());
-            (None, read.message.or(detail).map_or_else(as_text, |message| shown(&message)))
+            (None, read.message.or(detail).map_or_else(as_text, |message| plain(&message)))
         }
     }
 }
 
-/// Most characters of a server's own words that are shown.
-const MOST_SHOWN: usize = 500;
-
 /// What is told of an `error` object within an answer.
 fn server_error(error: &serde_json::Value) -> WireError {
     let message = error.get("message").and_then(serde_json::Value::as_str);
-    let message = message.map_or_else(|| error.to_string(), str::to_owned);
-    WireError::Server { message: message.chars().take(MOST_SHOWN).collect() }
+    let message = message.map_or_else(|| plain(&error.to_string()), plain);
+    WireError::Server { message }
 }

@@ -325,6 +325,24 @@ async fn what_keeps_all_from_being_asked_is_told_at_once() {
     let nobody = EndpointOptions { url: "http://127.0.0.1:1".to_owned(), ..good };
     let nobody = connect(nobody).await.unwrap_err();
     assert!(matches!(nobody, RemoteError::Unreachable { .. }), "{nobody}");
+    let wrong_key = FakeEndpoint::start(Behaviour { key: Some("other".to_owned()), ..behaviour() });
+    let wrong_key = wrong_key.unwrap();
+    let keyed =
+        EndpointOptions { api_key_env: "CARGO_PKG_NAME".to_owned(), ..endpoint(&wrong_key) };
+    let echoed = connect(keyed).await.unwrap_err().to_string();
+    assert!(echoed.ends_with("wrong key: Bearer <key>"), "{echoed}");
+    for url in
+        ["http://:se-cret@127.0.0.1:1", "http://h?key=se-cret", "h:se-cret@h", "http://[se@x"]
+    {
+        let refused = connect(EndpointOptions::at(url)).await.unwrap_err().to_string();
+        assert!(!refused.contains("se-cret") && refused.contains("`url`"), "{refused}");
+    }
+    let listless = Behaviour { lists_models: false, ..behaviour() };
+    let listless = FakeEndpoint::start(listless).unwrap();
+    let unnamed = connect(endpoint(&listless)).await.unwrap_err().to_string();
+    assert!(unnamed.contains("name the model that it serves (`--endpoint-model`)"), "{unnamed}");
+    let named = EndpointOptions { model: "any".to_owned(), ..endpoint(&listless) };
+    assert_eq!(connect(named).await, Ok(()));
     let none = Endpoints::connect(Vec::new()).await.map(drop).unwrap_err();
     assert_eq!(none, RemoteError::None);
 

@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use pretty_assertions::assert_eq;
 use rocstar_fake_endpoint::{Behaviour, FakeEndpoint, Fault, Faults, Flavour, Metrics, Pace};
 use rocstar_rollout::remote::{EndpointOptions, Endpoints, RemoteError, RemoteGenerator};
 use rocstar_rollout::{Generator as _, PlayError};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::*;
 
@@ -63,6 +66,62 @@ async fn wild_metrics_end_nothing() {
     assert_eq!((capacity.total_tokens, capacity.free_tokens), (1 << 49, 1 << 49));
     let all = play_with(endpoints, options(), &assignments(&tasks, 1)).await.unwrap();
     assert!(all.values().all(Result::is_ok));
+}
+
+/// A server that never tells its load keeps no run from beginning, and gets its share of the work.
+#[tokio::test]
+async fn silent_metrics_hold_up_nobody() {
+    let (silent, free) = (telling(Metrics::Silent), telling(Metrics::Used(0.1)));
+    let tasks: Vec<_> = (0..12).map(|n| task(&n.to_string())).collect();
+    let patient = |server| EndpointOptions {
+        first_byte_ms: 3_600_000,
+        idle_ms: 3_600_000,
+        ..endpoint(server)
+    };
+    let endpoints = vec![patient(&silent), patient(&free)];
+    play_with(endpoints, options(), &assignments(&tasks, 1)).await.unwrap();
+    assert!(!silent.seen().is_empty() && !free.seen().is_empty());
+}
+
+/// A list of models that comes without end is given up when an answer should have begun.
+#[tokio::test]
+async fn an_endless_list_of_models_is_given_up() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let options = EndpointOptions {
+        first_byte_ms: 40,
+        idle_ms: 3_600_000,
+        first_pause_ms: 1,
+        ..EndpointOptions::at(url)
+    };
+    let dripping = async {
+        let mut open = futures::stream::FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => open.push(drip(accepted.unwrap().0)),
+                _ = open.next(), if !open.is_empty() => {}
+            }
+        }
+    };
+    tokio::select! {
+        connected = Endpoints::connect(vec![options]) => {
+            let cause = connected.map(drop).unwrap_err().to_string();
+            assert!(cause.contains("no end within 40 ms"), "{cause}");
+        }
+        () = dripping => {}
+    }
+}
+
+/// A blank every few milliseconds, whatever is asked.
+async fn drip(mut connection: tokio::net::TcpStream) {
+    let mut asked = [0; 1];
+    let _ = connection.read(&mut asked).await;
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
+    let mut next: &[u8] = head;
+    while connection.write_all(next).await.is_ok() {
+        next = b" ";
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }
 
 #[tokio::test]

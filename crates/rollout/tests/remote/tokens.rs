@@ -197,6 +197,10 @@ async fn a_refused_ask_is_one_attempt_and_a_refused_key_is_all() {
         let cause = made[1].as_ref().unwrap_err();
         assert!(cause.contains(&status.to_string()), "{cause}");
     }
+    // Odd answers are tried again.
+    for fault in [Fault::Aborted, Fault::FalseEnd] {
+        assert!(played(fault).await.unwrap().iter().all(Result::is_ok), "{fault:?}");
+    }
     for status in [401, 402, 403] {
         let ended = played(Fault::Status(status)).await.map(drop).unwrap_err().to_string();
         assert!(ended.contains(&status.to_string()), "{ended}");

@@ -288,7 +288,7 @@ impl ChatReading {
                 ChatEnd::Context
             }
             Some("length") | None => ChatEnd::Length,
-            Some(other) => return Err(WireError::Ended { reason: other.to_owned() }),
+            Some(other) => return Err(WireError::ended(other)),
         };
         if self.reply.is_over_limit {
             self.reply.end = ChatEnd::Length;
