@@ -38,6 +38,5 @@ pub use conversation::RemoteConversation;
 pub use endpoints::{ChatHeard, EndpointFacts, Endpoints};
 pub use error::RemoteError;
 pub use generator::RemoteGenerator;
-pub use known::LogProbsKnown;
 pub use options::{EndpointKind, EndpointOptions, LimitField, ServerLogProbs, ToolCalls};
 pub use player::{ChatOptions, ChatPlayer};

@@ -134,7 +134,7 @@ impl Endpoints {
     }
 
     /// The model and where it is served, as results name it.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let endpoints = &self.shared.endpoints;
         let model = endpoints.first().map_or("", |endpoint| endpoint.model.as_str());
         let urls: Vec<&str> = endpoints.iter().map(|it| it.options.url.as_str()).collect();
@@ -142,7 +142,7 @@ impl Endpoints {
     }
 
     /// Most requests at once, over all servers.
-    pub fn max_concurrent(&self) -> usize {
+    pub(super) fn max_concurrent(&self) -> usize {
         let all = self.shared.endpoints.iter();
         all.fold(0, |sum, it| sum.saturating_add(it.options.max_concurrent))
     }

@@ -8,13 +8,12 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt as _};
-use rocstar_engine::Sampling;
 
 use super::client::Reading;
 use super::endpoints::{Endpoint, Endpoints, Job};
 use super::error::{Fault, RemoteError};
 use super::known::LogProbsKnown;
-use super::options::{EndpointKind, EndpointOptions};
+use super::options::EndpointKind;
 use super::requests::{completion_body, sglang_body};
 use super::room;
 use super::wire::{CompletionReading, GeneratedTokens, Reach, SglangReading, WireError};
@@ -32,14 +31,6 @@ pub struct RemoteGenerator {
 }
 
 impl RemoteGenerator {
-    /// Gets to know all servers.
-    ///
-    /// # Errors
-    /// As of [`Endpoints::connect`], or [`RemoteError::NoTokens`].
-    pub async fn connect(options: Vec<EndpointOptions>) -> Result<Self, RemoteError> {
-        Self::new(Arc::new(Endpoints::connect(options).await?))
-    }
-
     /// Asks these servers for tokens.
     ///
     /// # Errors
@@ -52,24 +43,6 @@ impl RemoteGenerator {
             }),
             None => Ok(Self { endpoints }),
         }
-    }
-
-    /// The servers.
-    pub const fn endpoints(&self) -> &Arc<Endpoints> {
-        &self.endpoints
-    }
-
-    /// Which log-probabilities are known of tokens that are drawn so, at every server. Training
-    /// needs both; evaluation neither.
-    pub fn log_probs_known(&self, sampling: &Sampling) -> LogProbsKnown {
-        let known = |it: &Endpoint| LogProbsKnown::of(it.kind, it.options.log_probs, sampling);
-        let mut all = self.endpoints.all().iter().map(known);
-        let first = all.next().unwrap_or(LogProbsKnown::Neither);
-        all.fold(first, |sum, next| match (sum, next) {
-            (sum, next) if sum == next => sum,
-            (LogProbsKnown::Both, other) | (other, LogProbsKnown::Both) => other,
-            _ => LogProbsKnown::Neither,
-        })
     }
 }
 

@@ -109,7 +109,7 @@ pub enum EndpointKind {
 
 impl EndpointKind {
     /// Whether token ids go in and come out.
-    pub const fn has_tokens(self) -> bool {
+    pub(super) const fn has_tokens(self) -> bool {
         matches!(self, Self::Vllm | Self::Sglang | Self::Rocstar)
     }
 

@@ -18,7 +18,7 @@ use rocstar_record::attempt::Attempt;
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{Episode, Timing};
 use rocstar_rollout::remote::{
-    EndpointKind, EndpointOptions, LogProbsKnown, RemoteError, RemoteGenerator,
+    EndpointKind, EndpointOptions, Endpoints, RemoteError, RemoteGenerator,
 };
 use rocstar_rollout::{
     Ask, At, Delivery, End, Generator, GeneratorError, LocalGenerator, MathVerifier, Piece,
@@ -64,8 +64,12 @@ async fn all(generator: &RemoteGenerator, ask: Ask) -> Result<(Vec<Token>, End),
     panic!("no end")
 }
 
+async fn remote(options: EndpointOptions) -> Result<RemoteGenerator, RemoteError> {
+    RemoteGenerator::new(Arc::new(Endpoints::connect(vec![options]).await?))
+}
+
 async fn connect(server: &FakeEndpoint) -> RemoteGenerator {
-    RemoteGenerator::connect(vec![endpoint(server)]).await.unwrap()
+    remote(endpoint(server)).await.unwrap()
 }
 
 #[tokio::test]
@@ -90,13 +94,11 @@ async fn tokens_come_with_what_is_known_of_them() {
         };
         assert_eq!(known, figure(0, 10));
         assert!(unknown.is_nan());
-        let warm = Sampling { temperature: 0.5, ..Sampling::default() };
-        assert_ne!(generator.log_probs_known(&warm), LogProbsKnown::Both);
-        assert_eq!(generator.log_probs_known(&Sampling::default()), LogProbsKnown::Both);
 
         let (tokens, end) = all(&generator, ask(30, 4, 1.0)).await.unwrap();
         assert_eq!((tokens.len(), end), (4, End::Length));
-        let kinds: Vec<_> = generator.endpoints().facts().iter().map(|it| it.kind).collect();
+        let known = Endpoints::connect(vec![endpoint(&server)]).await.unwrap();
+        let kinds: Vec<_> = known.facts().iter().map(|it| it.kind).collect();
         let kind = if version == 0 { EndpointKind::Vllm } else { EndpointKind::Sglang };
         assert_eq!(kinds, [kind]);
         assert_eq!(generator.capacity().longest_tokens, 32_768);
@@ -113,10 +115,10 @@ async fn faults_leave_no_trace_in_tokens() {
         Fault::TooMany { retry_after_s: Some(0.0) },
         Fault::Garbage,
         Fault::ByteByByte,
+        Fault::Aborted,
+        Fault::FalseEnd,
     ];
     for flavour in [Flavour::Vllm, Flavour::Sglang] {
-        let good = connect(&token_server(flavour, Faults::none())).await;
-        drop(good);
         let good_server = token_server(flavour, Faults::none());
         let good = connect(&good_server).await;
         let bad_server = token_server(flavour, Faults::each_question(2, faults.clone()));
@@ -125,6 +127,8 @@ async fn faults_leave_no_trace_in_tokens() {
             let expected = all(&good, ask(first, 9, 1.0)).await.unwrap();
             assert_eq!(all(&bad, ask(first, 9, 1.0)).await.unwrap(), expected);
         }
+        let met: Vec<_> = bad_server.seen().iter().filter_map(|seen| seen.fault).collect();
+        assert!(faults.iter().all(|fault| met.contains(fault)), "{flavour:?}: {met:?}");
     }
 }
 
@@ -210,7 +214,7 @@ async fn a_refused_ask_is_one_attempt_and_a_refused_key_is_all() {
 #[tokio::test]
 async fn a_server_of_messages_is_no_generator() {
     let server = FakeEndpoint::start(Behaviour::default()).unwrap();
-    let refused = RemoteGenerator::connect(vec![endpoint(&server)]).await.map(drop).unwrap_err();
+    let refused = remote(endpoint(&server)).await.map(drop).unwrap_err();
     assert!(matches!(refused, RemoteError::NoTokens { .. }), "{refused}");
 }
 
@@ -269,10 +273,9 @@ async fn our_own_server_gives_what_the_engine_gives() {
     let asking = async {
         for stream in [true, false] {
             let options = EndpointOptions { stream, ..EndpointOptions::at(url.clone()) };
-            let generator = RemoteGenerator::connect(vec![options]).await.unwrap();
-            assert_eq!(generator.endpoints().facts()[0].kind, EndpointKind::Rocstar);
-            let known = generator.log_probs_known(&Sampling { top_p: 0.5, ..Sampling::default() });
-            assert_eq!(known, LogProbsKnown::Both);
+            let known = Arc::new(Endpoints::connect(vec![options]).await.unwrap());
+            assert_eq!(known.facts()[0].kind, EndpointKind::Rocstar);
+            let generator = RemoteGenerator::new(known).unwrap();
             assert_eq!(generator.capacity().total_tokens, 1 << 14);
             assert_eq!(episodes(Arc::new(generator)).await, expected);
         }
