@@ -35,7 +35,7 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
         response_tokens_mean: Some(10.0),
     };
     EvalResult {
-        win_rate: None,
+        win_rates: std::collections::BTreeMap::new(),
         schema: crate::report::SCHEMA_VERSION,
         status: Status::Complete,
         missing: 0,
@@ -48,6 +48,7 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
             output_tokens: None,
             tokens_per_second: None,
             cost: None,
+            prices: None,
         },
         problems: values.iter().map(problem).collect(),
     }
