@@ -86,7 +86,7 @@ fn open_model(
         storage: running.storage_name().to_owned(),
         context_tokens: loaded.engine.longest_tokens(),
     };
-    let template = running.template_name().map(str::to_owned);
+    let template = running.template_identity()?;
     let identity = ModelIdentity { name: name.to_owned(), place, template, call_format: None };
     Ok(Open { identity, speaker: Speaker::local(loaded)? })
 }
@@ -110,7 +110,7 @@ async fn open_endpoints(
         tool_calls: if choice.own_tool_calls.is_some() { "ours" } else { "server" }.to_owned(),
         tool_answer_chars: choice.tool_answer_chars,
     };
-    let template = running.template_name().filter(|_| has_tokens).map(str::to_owned);
+    let template = if has_tokens { running.template_identity()? } else { None };
     let call_format = choice.own_tool_calls.clone();
     let identity = ModelIdentity { name: model, place, template, call_format };
     let speaker = Speaker::remote(endpoints, choice, running)?;
