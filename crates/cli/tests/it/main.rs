@@ -14,6 +14,7 @@ mod plan;
 mod quickstart;
 mod reinforcement;
 mod serve;
+mod servers;
 mod settings;
 mod setup;
 mod texts;
