@@ -17,6 +17,7 @@ mod serve;
 mod servers;
 mod settings;
 mod setup;
+mod terminal;
 mod texts;
 mod tiny_model;
 mod train;
