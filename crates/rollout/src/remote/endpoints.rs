@@ -62,6 +62,10 @@ pub struct EndpointFacts {
     pub model: String,
     /// Longest sequence, where it tells.
     pub longest_tokens: Option<usize>,
+    /// The format of calls where we find them; `None` where the server does.
+    pub own_call_format: Option<String>,
+    /// [`EndpointOptions::facts_of_figures`].
+    pub settings: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What is heard while an answer comes.
@@ -129,6 +133,8 @@ impl Endpoints {
             kind: endpoint.kind,
             model: endpoint.model.clone(),
             longest_tokens: endpoint.longest_tokens,
+            own_call_format: endpoint.options.own_call_format().map(str::to_owned),
+            settings: endpoint.options.facts_of_figures(),
         })
         .collect()
     }

@@ -10,9 +10,10 @@ use rocstar_record::attempt::{Attempt, TokenCounts};
 use rocstar_record::episode::{Finish, ToolOutcome};
 use rocstar_record::message::{Arguments, Message, Role, ToolSpec};
 use rocstar_rollout::remote::{
-    ChatAsk, ChatHeard, EndpointOptions, Endpoints, LimitField, RemoteError, ToolCalls,
+    ChatAsk, ChatHeard, ChatOptions, EndpointOptions, Endpoints, LimitField, RemoteConversation,
+    RemoteError, ToolCalls,
 };
-use rocstar_rollout::{PlayError, RolloutOptions, Task, ToolMode};
+use rocstar_rollout::{Conversation as _, PlayError, RolloutOptions, Task, ToolMode};
 use serde_json::json;
 
 use crate::support::*;
@@ -227,6 +228,22 @@ async fn a_full_context_ends_the_attempt_as_in_tokens() {
         let tokens = made.tokens;
         assert_eq!((tokens.policy_tokens, tokens.response_tokens, tokens.prompt_tokens), none);
     }
+}
+
+#[tokio::test]
+async fn a_conversation_that_fills_the_context_says_so() {
+    let server = narrow(40, ContextWording::Vllm, Script::new(|_| Reply::text("yes")));
+    let endpoints = Arc::new(Endpoints::connect(vec![endpoint(&server)]).await.unwrap());
+    let options = RolloutOptions { tool: ToolMode::None, ..options() };
+    let mut conversation =
+        RemoteConversation::new(endpoints, None, options, ChatOptions::default(), None).unwrap();
+    let reply = conversation.say("hello", &mut |_| {}).await.unwrap();
+    assert_eq!((reply.finish, reply.texts), (Finish::Done, vec!["yes".to_owned()]));
+    let long = "x".repeat(200);
+    let full = conversation.say(&long, &mut |_| {}).await.unwrap_err().to_string();
+    assert!(full.contains("begin a new one") && full.contains("40 tokens"), "{full}");
+    // What could not be said was not said.
+    assert!(conversation.say("hello?", &mut |_| {}).await.is_ok());
 }
 
 #[tokio::test]
