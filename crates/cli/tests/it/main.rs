@@ -5,6 +5,7 @@
 mod chat;
 mod config;
 mod data;
+mod endpoint;
 mod eval;
 mod generate;
 mod harness;
