@@ -174,6 +174,14 @@ impl NewEval {
         self.judge.require(&suites)?;
         let runtime = service::runtime()?;
         let judge = runtime.block_on(self.judge.connect(self.protocol.arena_hard()))?;
+        if let Some((judge, published)) =
+            judge.as_ref().and_then(|it| Some((it, it.published_other()?)))
+        {
+            terminal.note(format_args!(
+                "judge:     `{}`; published figures were judged by `{published}`",
+                judge.identity().model
+            ));
+        }
         let source = source.open(&self.running, &self.endpoint, (&runtime, terminal))?;
         // What the model's own template says already, a prompt need not say again.
         let suites = match source.prompt() {

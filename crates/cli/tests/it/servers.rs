@@ -67,7 +67,14 @@ fn a_judge_s_figures_stand_under_its_own_name() {
     let refused = harness.run(&begin);
     assert!(refused.starts_with("exit status: 2") && refused.contains("--judge URL"), "{refused}");
     assert!(!harness.path().join("it").exists());
-    let judged = result(&harness, &[&begin[..], &["--judge", &judge]].concat());
+    let with_judge = [&begin[..], &["--judge", &judge]].concat();
+    let output = harness.command(&with_judge).output().unwrap();
+    let shown = show(&output);
+    assert!(
+        shown.contains("judge:     `strict`; published figures were judged by `gpt-4.1`"),
+        "{shown}"
+    );
+    let judged: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(judged["protocol"]["judge"]["model"], "strict");
     assert_eq!(judged["protocol"]["judge"]["prompts"], "rocstar");
     let rates = judged["win_rates"].as_object().unwrap();

@@ -94,6 +94,13 @@ impl JudgeOptions {
 }
 
 impl EndpointJudge {
+    /// The model that published figures were judged by, where this is another.
+    pub(super) fn published_other(&self) -> Option<&'static str> {
+        let published = self.settings.model;
+        // Servers name a model with its maker or its date as they like.
+        (!self.identity.model.contains(published)).then_some(published)
+    }
+
     /// What protocols say of it.
     pub(super) fn identity(&self) -> JudgeIdentity {
         self.identity.clone()
