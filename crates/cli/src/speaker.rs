@@ -33,7 +33,7 @@ pub(crate) struct EndpointChoice {
     /// Find tool calls in the model's text ourselves, written as `hermes`, `llama3_json`, `pythonic`
     /// or `fenced_code`; else the servers find them
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) own_tool_calls: Option<String>,
+    own_tool_calls: Option<String>,
     /// Most requests at once to each server
     #[arg(long, value_name = "N")]
     max_concurrent: Option<usize>,

@@ -141,6 +141,9 @@ pub enum ModelPlace {
         tool_calls: String,
         /// Longest answer of a tool, in characters, where messages go out.
         tool_answer_chars: usize,
+        /// Settings of the endpoint that can change figures and aren't as usual.
+        #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+        settings: serde_json::Map<String, serde_json::Value>,
     },
 }
 

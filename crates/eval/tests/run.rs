@@ -66,6 +66,7 @@ fn protocol(suite: &Suite) -> Protocol {
         are_tokens_exact: false,
         tool_calls: "server".to_owned(),
         tool_answer_chars: 1000,
+        settings: serde_json::Map::new(),
     };
     let model = ModelIdentity { name: "fake".to_owned(), place, template: None, call_format: None };
     Protocol {

@@ -73,3 +73,38 @@ fn a_file_that_can_t_work_is_refused() {
     }
     assert!(server.seen().is_empty());
 }
+
+#[test]
+fn what_changes_figures_stands_in_the_protocol() {
+    let server = server();
+    let harness = Harness::new();
+    let settings =
+        format!("tool_calls = \"ours\"\ncall_format = \"pythonic\"\n{}", &SETTINGS[21..]);
+    std::fs::write(harness.path().join("server.toml"), settings).unwrap();
+    std::fs::write(harness.path().join("own.jsonl"), "{\"problem\": \"1\", \"answer\": \"1\"}\n")
+        .unwrap();
+    let url = server.url();
+    let evaluate = [
+        "eval",
+        &url,
+        "--endpoint-options",
+        "server.toml",
+        "--suite",
+        "own.jsonl",
+        "--samples",
+        "1",
+        "--no-tool",
+        "--json",
+    ];
+    let output = harness.command(&evaluate).output().unwrap();
+    let result: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", show(&output)));
+    let model = &result["protocol"]["model"];
+    assert_eq!(
+        (&model["place"]["tool_calls"], &model["call_format"]),
+        (&json!("ours"), &json!("pythonic"))
+    );
+    let told = &model["place"]["settings"];
+    assert_eq!(told["extra"]["reasoning_effort"], "low", "{told}");
+    assert_eq!(told.get("max_concurrent"), None, "{told}");
+}

@@ -14,6 +14,7 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
         are_tokens_exact: false,
         tool_calls: "server".to_owned(),
         tool_answer_chars: 2048,
+        settings: serde_json::Map::new(),
     };
     let protocol = Protocol {
         schema: crate::protocol::SCHEMA_VERSION,
