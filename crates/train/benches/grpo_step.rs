@@ -1,11 +1,11 @@
 //! A step of GRPO on the *tiny* shape: 32 rollouts (4 tasks of 8) of at most 64 new tokens, short
-//! prompts, no tool, and an update that learns from all of them.
+//! prompts, no tool, and an update that learns from every group with right and wrong rollouts.
 //!
 //! Weights are random and answers are right by chance. An answer that was cut off is never right, so
-//! the weights are such that many answers end by themselves: then nearly every group has right and
-//! wrong rollouts, and all of them are learnt from. What is measured is a whole step of
-//! `rocstar train`, its episodes written down. The learning rate is so low that the policy stays what
-//! it is, and every step has the same work.
+//! the weights are such that many answers end by themselves: then more than half of the groups have
+//! right and wrong rollouts, with four fifths of the sampled tokens. What is measured is a whole step
+//! of `rocstar train`, its episodes written down. The learning rate is so low that the policy stays
+//! what it is, and every step has the same work.
 //!
 //! ```sh
 //! cargo bench -p rocstar-train --bench grpo_step
@@ -32,7 +32,7 @@ use serde_json::Value;
 const WARM_UP_STEPS: usize = 3;
 
 /// How much larger the weights of the token that ends a turn are.
-const END_WEIGHT: f32 = 5.0;
+const END_WEIGHT: f32 = 12.0;
 
 const RECIPE: &str = "checkpoint.every_steps = 0\n[[stage]]\nkind = \"rl\"\nsteps = 23\n\
     tasks_per_step = 4\ntokens_per_micro_batch = 4096\ndata.paths = [\"TASKS\"]\n\
