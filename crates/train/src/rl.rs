@@ -205,7 +205,7 @@ impl<'a> Stage<'a> {
     }
 
     fn choose(&self, step: u64, number: u64, group: RolledOut) -> Result<Chosen, Error> {
-        let key = choose::selection_key(self.seed, step, number);
+        let key = rocstar_grpo::selection_key(self.seed, step, number);
         Ok(choose(group, &self.options.selection, &self.options.advantage, key)?)
     }
 

@@ -7,6 +7,7 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::{Error, on_file};
@@ -20,6 +21,7 @@ use super::{
     read_environment, step_name, steps, with_ending,
 };
 use crate::episode::{Evaluated, Group};
+use crate::log::Records;
 
 /// A run that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -122,6 +124,15 @@ impl Reader {
         Written::open(episodes_path(&self.path, step), step)
     }
 
+    /// The groups of a step as another view of them, `T`, which may read a part of what is there.
+    /// Nothing is checked: a view that trusts a field reads `schema` too.
+    ///
+    /// # Errors
+    /// There are none of this step, or the file can't be opened.
+    pub fn groups_as<T: DeserializeOwned>(&self, step: u64) -> Result<Records<T>, Error> {
+        records(&episodes_path(&self.path, step))
+    }
+
     /// Suites that were evaluated, each with its steps, the earliest first.
     ///
     /// # Errors
@@ -151,6 +162,20 @@ impl Reader {
     pub fn evaluated(&self, suite: &str, step: u64) -> Result<Written<Evaluated>, Error> {
         let path = evaluation_path(&self.path, suite, step)?;
         Written::open(with_ending(&path, EPISODES_END), step)
+    }
+
+    /// The tasks of the evaluation of `suite` after `step` as another view of them, as
+    /// [`Self::groups_as`].
+    ///
+    /// # Errors
+    /// There are none, or the file can't be opened.
+    pub fn evaluated_as<T: DeserializeOwned>(
+        &self,
+        suite: &str,
+        step: u64,
+    ) -> Result<Records<T>, Error> {
+        let path = evaluation_path(&self.path, suite, step)?;
+        records(&with_ending(&path, EPISODES_END))
     }
 
     /// Steps whose checkpoints are there, the earliest first.
@@ -203,4 +228,10 @@ impl Reader {
             Err(TryLockError::Error(source)) => Err(on_file("lock", &path)(source)),
         }
     }
+}
+
+/// The records of an ordinary file.
+fn records<T: DeserializeOwned>(path: &Path) -> Result<Records<T>, Error> {
+    open_ordinary(path)?;
+    Records::open(path).map_err(on_file("read", path))
 }

@@ -1,0 +1,1 @@
+//! Look at a run.
