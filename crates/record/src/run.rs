@@ -10,7 +10,9 @@
 //!               eval/<suite>/step_000123.json   an evaluation in numbers
 //!               eval/<suite>/step_000123.jsonl.zst  its tasks with their episodes, a line each
 //!               checkpoints/step_000123/        the trainer's, see there
+//!               tokenizer/                      `tokenizer.json` of the model, from the start
 //!               tb/                             TensorBoard's event files
+//!               notes.json                      what a person noted
 //!               lock                            held by the process that works on the run
 //! ```
 //!
@@ -28,6 +30,7 @@
 mod error;
 mod files;
 mod lines;
+mod notes;
 mod reader;
 mod writer;
 mod written;
@@ -39,6 +42,7 @@ use serde_json::Value;
 
 pub use error::Error;
 pub use lines::{JsonLines, Notice, Problem};
+pub use notes::Notes;
 pub use reader::{Ending, Reader, State};
 pub use writer::RunDirectory;
 pub use written::Written;
@@ -58,6 +62,7 @@ const EPISODES: &str = "episodes";
 const EVALUATIONS: &str = "eval";
 const CHECKPOINTS: &str = "checkpoints";
 const TENSORBOARD: &str = "tb";
+const TOKENIZER: &str = "tokenizer";
 const EPISODES_END: &str = ".jsonl.zst";
 const EVALUATION_END: &str = ".json";
 
@@ -83,7 +88,7 @@ fn steps(folder: &Path, ending: &str) -> Result<Vec<u64>, Error> {
 }
 
 /// Whether a name may be a folder's: letters, digits, `_`, `-` and inner dots.
-fn is_plain(name: &str) -> bool {
+pub fn is_plain(name: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(fits)
 }

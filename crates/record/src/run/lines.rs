@@ -5,12 +5,12 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::Error;
+use super::error::{Error, on_file};
 use super::files::{MAX_LINE_BYTES, open_ordinary};
 
 /// A line that can't be read.
@@ -62,13 +62,44 @@ pub struct JsonLines {
     /// `None` where there is no file, or nothing more of it.
     file: Option<BufReader<File>>,
     number: u64,
+    bytes: u64,
 }
 
 impl JsonLines {
     /// The lines of the file at `path`; none where there is no file.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let file = if path.exists() { Some(BufReader::new(open_ordinary(path)?)) } else { None };
-        Ok(Self { path: path.to_owned(), file, number: 0 })
+        Ok(Self { path: path.to_owned(), file, number: 0, bytes: 0 })
+    }
+
+    /// The lines behind the first `bytes` of the file, which are `number` lines; `None` where no line
+    /// ends there, since the file is another one by now.
+    pub(super) fn open_at(path: &Path, bytes: u64, number: u64) -> Result<Option<Self>, Error> {
+        let mut lines = Self::open(path)?;
+        let Some(before) = bytes.checked_sub(1) else { return Ok(Some(lines)) };
+        let Some(file) = &mut lines.file else { return Ok(None) };
+        let mut last = [0];
+        let read = file.seek(SeekFrom::Start(before)).and_then(|_| file.read_exact(&mut last));
+        match read {
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+                Err(on_file("read", path)(error))
+            }
+            Ok(()) if last == [b'\n'] => {
+                (lines.bytes, lines.number) = (bytes, number);
+                Ok(Some(lines))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Bytes of the whole lines so far, with those that were passed over.
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Lines so far.
+    pub const fn number(&self) -> u64 {
+        self.number
     }
 
     fn read(&mut self) -> Result<Option<Value>, Problem> {
@@ -78,17 +109,24 @@ impl JsonLines {
         match line {
             Line::End => {
                 self.file = None;
+                self.number -= 1;
                 Ok(None)
             }
-            Line::TooLong => Err(Problem::TooLong),
+            Line::TooLong { bytes } => {
+                self.bytes += bytes;
+                Err(Problem::TooLong)
+            }
             Line::Torn => {
                 self.file = None;
                 Err(Problem::Torn)
             }
-            Line::Whole(line) => match serde_json::from_slice(&line) {
-                Ok(value) => Ok(Some(value)),
-                Err(error) => Err(Problem::NotJson { message: error.to_string() }),
-            },
+            Line::Whole(line) => {
+                self.bytes += line.len() as u64 + 1;
+                match serde_json::from_slice(&line) {
+                    Ok(value) => Ok(Some(value)),
+                    Err(error) => Err(Problem::NotJson { message: error.to_string() }),
+                }
+            }
         }
     }
 }
@@ -106,7 +144,10 @@ impl Iterator for JsonLines {
 enum Line {
     Whole(Vec<u8>),
     Torn,
-    TooLong,
+    /// With its end, as far as there is one.
+    TooLong {
+        bytes: u64,
+    },
     End,
 }
 
@@ -121,9 +162,10 @@ fn read_line(file: &mut BufReader<File>) -> Result<Line, Problem> {
     if line.len() <= MAX_LINE_BYTES {
         return Ok(if line.is_empty() { Line::End } else { Line::Torn });
     }
+    let read = line.len() as u64;
     drop(line);
-    file.skip_until(b'\n').map_err(unreadable)?;
-    Ok(Line::TooLong)
+    let rest = file.skip_until(b'\n').map_err(unreadable)? as u64;
+    Ok(Line::TooLong { bytes: read + rest })
 }
 
 #[cfg(test)]
@@ -158,6 +200,26 @@ mod tests {
         let found = lines(b"{\n7\n");
         assert!(matches!(&found[0], Err((1, Problem::NotJson { .. }))), "{found:?}");
         assert_eq!(found[1..], [Ok(json!(7))]);
+    }
+
+    #[test]
+    fn reading_goes_on_where_it_ended() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut text = b"1\n".to_vec();
+        text.extend(vec![b'['; MAX_LINE_BYTES + 5]);
+        text.extend(b"\n2\n3");
+        std::fs::write(file.path(), &text).unwrap();
+        let mut lines = JsonLines::open(file.path()).unwrap();
+        assert_eq!(lines.by_ref().flatten().collect::<Vec<_>>(), [json!(1), json!(2)]);
+        let bytes = lines.bytes();
+        assert_eq!(bytes, text.len() as u64 - 1, "the torn line counts for nothing");
+        text.extend(b"0\n");
+        std::fs::write(file.path(), &text).unwrap();
+        let mut rest = JsonLines::open_at(file.path(), bytes, 3).unwrap().unwrap();
+        assert_eq!(rest.next(), Some(Ok(json!(30))));
+        assert_eq!((rest.next(), rest.number(), rest.bytes()), (None, 4, text.len() as u64));
+        assert!(JsonLines::open_at(file.path(), bytes + 1, 3).unwrap().is_none());
+        assert!(JsonLines::open_at(file.path(), bytes + 100, 3).unwrap().is_none());
     }
 
     #[test]

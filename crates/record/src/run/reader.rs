@@ -1,11 +1,13 @@
 //! Reading a run, whoever wrote it and however it ended: what is whole is read, the rest is told.
 //!
-//! Invariant: nothing is written, the process that works on the run is not disturbed, memory is
-//! bounded whatever the files hold, and no path is ever made from what a file says.
+//! Invariant: nothing is written but a person's notes, the process that works on the run is not
+//! disturbed, memory is bounded whatever the files hold, and no path is ever made from what a file
+//! says.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,12 +15,13 @@ use serde_json::Value;
 use super::error::{Error, on_file};
 use super::files::{names, open_ordinary, read_ordinary};
 use super::lines::JsonLines;
+use super::notes::{self, Notes};
 use super::writer::lock_owner;
 use super::written::Written;
 use super::{
     CHECKPOINTS, CONFIG, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS, LOCK,
-    MAX_SMALL_FILE_BYTES, METRICS, check_schema, episodes_path, evaluation_path, is_plain,
-    read_environment, step_name, steps, with_ending,
+    MAX_SMALL_FILE_BYTES, METRICS, TOKENIZER, check_schema, episodes_path, evaluation_path,
+    is_plain, read_environment, step_name, steps, with_ending,
 };
 use crate::episode::{Evaluated, Group};
 use crate::log::Records;
@@ -100,6 +103,15 @@ impl Reader {
         JsonLines::open(&self.path.join(METRICS))
     }
 
+    /// The lines of the metrics behind the first `bytes`, which are `lines` lines; `None` where no
+    /// line ends there, since the run went on from an earlier step.
+    ///
+    /// # Errors
+    /// The file can't be opened. What is wrong with a line is the line's own value.
+    pub fn metrics_behind(&self, bytes: u64, lines: u64) -> Result<Option<JsonLines>, Error> {
+        JsonLines::open_at(&self.path.join(METRICS), bytes, lines)
+    }
+
     /// The lines of the events, in order.
     ///
     /// # Errors
@@ -122,6 +134,33 @@ impl Reader {
     /// There are none of this step, or the file can't be opened.
     pub fn groups(&self, step: u64) -> Result<Written<Group>, Error> {
         Written::open(episodes_path(&self.path, step), step)
+    }
+
+    /// How large the episodes of a step are, and when they were written: what tells whether they
+    /// were replaced.
+    ///
+    /// # Errors
+    /// There are none of this step.
+    pub fn episodes_mark(&self, step: u64) -> Result<(u64, Option<SystemTime>), Error> {
+        let path = episodes_path(&self.path, step);
+        let file = std::fs::symlink_metadata(&path).map_err(on_file("read", &path))?;
+        Ok((file.len(), file.modified().ok()))
+    }
+
+    /// What a person noted of the run; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// It can't be read, or is no note.
+    pub fn notes(&self) -> Result<Option<Notes>, Error> {
+        notes::read(&self.path)
+    }
+
+    /// Writes down what a person notes of the run, whole or not at all.
+    ///
+    /// # Errors
+    /// The directory can't be written.
+    pub fn write_notes(&self, notes: &Notes) -> Result<(), Error> {
+        notes::write(&self.path, notes)
     }
 
     /// The groups of a step as another view of them, `T`, which may read a part of what is there.
@@ -189,6 +228,11 @@ impl Reader {
     /// Where the checkpoint of `step` is.
     pub fn checkpoint(&self, step: u64) -> PathBuf {
         self.path.join(CHECKPOINTS).join(step_name(step))
+    }
+
+    /// Where the tokenizer's files are, where they were saved.
+    pub fn tokenizer(&self) -> PathBuf {
+        self.path.join(TOKENIZER)
     }
 
     /// Whether somebody works on the run, and how it ended.
