@@ -1,0 +1,110 @@
+// Small parts that every view uses.
+
+import type { ComponentChildren } from 'preact';
+import { useState } from 'preact/hooks';
+import type { Loaded, Verdict } from './api';
+import { words } from './format';
+
+export function Notices({ all }: { all: string[] }) {
+  if (all.length === 0) return null;
+  return (
+    <ul class="notices" aria-label="Notices">
+      {all.map((notice) => (
+        <li key={notice}>{notice}</li>
+      ))}
+    </ul>
+  );
+}
+
+/** What was loaded; what went wrong is shown beside it, not instead of it. */
+export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) => ComponentChildren }) {
+  return (
+    <>
+      {of.error && (
+        <p class="failure" role="alert">
+          {of.error}
+        </p>
+      )}
+      {of.data ? children(of.data) : of.loading && <p class="muted">reading …</p>}
+    </>
+  );
+}
+
+export function State({ state }: { state: string }) {
+  return <span class={`state ${state}`}>{state}</span>;
+}
+
+const MARKS: Record<Verdict, string> = { right: '✓', wrong: '✗', unparseable: '?', undecided: '~' };
+
+export function Mark({ verdict }: { verdict: Verdict }) {
+  return (
+    <span class={`mark ${verdict}`}>
+      <span aria-hidden="true">{MARKS[verdict] ?? '?'}</span> {verdict}
+    </span>
+  );
+}
+
+export function Spark({ values, label }: { values: number[]; label: string }) {
+  if (values.length < 2) return <span class="muted">–</span>;
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const points = values.map((value, at) => {
+    const x = (at / (values.length - 1)) * 118 + 1;
+    const y = 27 - ((value - low) / (high - low || 1)) * 26;
+    return `${x.toFixed(1)},${y.toFixed(1)}`;
+  });
+  return (
+    <svg class="spark" width="120" height="28" role="img" aria-label={label}>
+      <polyline points={points.join(' ')} />
+    </svg>
+  );
+}
+
+export function Copy({ text, label = 'copy' }: { text: string; label?: string }) {
+  const [done, set] = useState(false);
+  const copy = () => {
+    navigator.clipboard?.writeText(text).then(
+      () => {
+        set(true);
+        setTimeout(() => set(false), 1500);
+      },
+      () => set(false),
+    );
+  };
+  return (
+    <button type="button" class="small" onClick={copy}>
+      {done ? 'copied' : label}
+    </button>
+  );
+}
+
+export function Facts({ all }: { all: [string, ComponentChildren][] }) {
+  return (
+    <dl class="facts">
+      {all.map(([name, value]) => (
+        <div key={name}>
+          <dt>{words(name)}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}
+
+export function Outcome({ kind, detail }: { kind: string; detail?: string | null | undefined }) {
+  return (
+    <span class={`outcome ${kind === 'ok' ? 'ok' : 'bad'}`} title={detail ?? ''}>
+      {kind}
+      {detail ? `: ${detail.length > 60 ? detail.slice(0, 60) + '…' : detail}` : ''}
+    </span>
+  );
+}
+
+/** Gives a file to keep. */
+export function download(name: string, kind: string, content: string): void {
+  const address = URL.createObjectURL(new Blob([content], { type: kind }));
+  const link = document.createElement('a');
+  link.href = address;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+}
