@@ -62,13 +62,13 @@ struct Fate {
 pub struct EpisodeView {
     run: String,
     step: u64,
-    task: String,
-    answer: String,
+    pub(crate) task: String,
+    pub(crate) answer: String,
     sample: u32,
     #[serde(flatten)]
     fate: Fate,
     reward: f64,
-    verdict: Verdict,
+    pub(crate) verdict: Verdict,
     finish: Finish,
     timing: Timing,
     weight_versions: Vec<(u64, usize)>,
@@ -78,8 +78,8 @@ pub struct EpisodeView {
     /// Everything before the policy's first token.
     prompt: String,
     /// The last part of it that someone wrote.
-    problem: String,
-    turns: Vec<TurnView>,
+    pub(crate) problem: String,
+    pub(crate) turns: Vec<TurnView>,
     /// The command that makes it again.
     replay: String,
     /// Whether tokens could be shown as text.
@@ -87,12 +87,12 @@ pub struct EpisodeView {
 }
 
 #[derive(Debug, Serialize)]
-struct TurnView {
-    text: String,
+pub(crate) struct TurnView {
+    pub(crate) text: String,
     start_token: usize,
     policy_tokens: usize,
     answer_tags: u32,
-    calls: Vec<Call>,
+    pub(crate) calls: Vec<Call>,
 }
 
 /// Some of an episode's tokens.

@@ -53,6 +53,9 @@ pub enum Error {
         "`{0}` can't name a run: up to 100 letters, digits, `_`, `-` and dots, the first no dot"
     )]
     Name(String),
+    /// A part of a run's directory is a link.
+    #[error("`{0}` in the run is a link, which may lead anywhere: put the folder itself there")]
+    Link(String),
     /// Something that a link or a name asks for is not there.
     #[error("there is no {what}")]
     Missing {

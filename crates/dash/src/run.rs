@@ -77,9 +77,10 @@ impl Run {
     /// The run at `path`.
     ///
     /// # Errors
-    /// There is none, or a newer rocstar wrote it.
+    /// There is none, a newer rocstar wrote it, or a folder of it is a link.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let reader = Reader::open(path)?;
+        refuse_links(path)?;
         let recipe = match reader.config() {
             Ok(text) => Recipe::read(&text),
             Err(error) => Recipe { notices: vec![error.to_string()], ..Recipe::default() },
@@ -252,6 +253,24 @@ impl Run {
         }
         overview.notices = notices;
         overview
+    }
+}
+
+/// A directory may come from anywhere, and a link in it may lead anywhere: `episodes` and `eval` must be
+/// its own. Files that are links are refused by the reader.
+fn refuse_links(run: &Path) -> Result<(), Error> {
+    let evaluations = run.join("eval");
+    let suites = std::fs::read_dir(&evaluations).into_iter().flatten().flatten();
+    let mut folders: Vec<_> = suites.map(|entry| entry.path()).take(1_000).collect();
+    folders.extend([run.join("episodes"), evaluations]);
+    let is_link =
+        |path: &std::path::PathBuf| std::fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
+    match folders.into_iter().find(is_link) {
+        Some(link) => {
+            let name = link.strip_prefix(run).unwrap_or(&link).to_string_lossy().into_owned();
+            Err(Error::Link(name))
+        }
+        None => Ok(()),
     }
 }
 

@@ -41,7 +41,7 @@ impl From<Error> for Failure {
             {
                 StatusCode::NOT_FOUND
             }
-            Error::Run(_) | Error::File { .. } | Error::Record { .. } => {
+            Error::Run(_) | Error::Link(_) | Error::File { .. } | Error::Record { .. } => {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
         };

@@ -283,7 +283,7 @@ export function Chart(props: ChartProps) {
             </text>
           ))}
           <clipPath id={`clip-${title}`}>
-            <rect x={LEFT} y={0} width={inner} height={HEIGHT - BOTTOM + 2} />
+            <rect x={LEFT - 4} y={0} width={inner + 8} height={HEIGHT - BOTTOM + 4} />
           </clipPath>
           <g clip-path={`url(#clip-${title})`}>
             {drawn.map(({ line, raw, smooth }) => (

@@ -32,7 +32,7 @@ const KEYS: [string, string][] = [
   ['r', 'all runs'],
   ...TABS.map(([key, , name]): [string, string] => [key, name.toLowerCase()]),
   ['/', 'search in the episodes'],
-  ['←  →', 'step, group or episode before and behind'],
+  ['←  →', 'previous and next step, group or episode'],
   ['u', 'one level up'],
   ['d', 'dark or light'],
   ['?', 'these keys'],

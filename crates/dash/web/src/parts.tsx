@@ -3,7 +3,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
 import type { Loaded, Verdict } from './api';
-import { words } from './format';
 
 export function Notices({ all }: { all: string[] }) {
   if (all.length === 0) return null;
@@ -82,7 +81,7 @@ export function Facts({ all }: { all: [string, ComponentChildren][] }) {
     <dl class="facts">
       {all.map(([name, value]) => (
         <div key={name}>
-          <dt>{words(name)}</dt>
+          <dt>{name}</dt>
           <dd>{value}</dd>
         </div>
       ))}

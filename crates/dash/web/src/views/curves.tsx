@@ -153,8 +153,15 @@ function choose(curves: (Curves | null)[], filter: string): Panel[] {
       if (!SHOWN_NOWHERE.has(name) && !name.endsWith('standard_error')) panels.push({ title: title(name), kind, names: [name] });
     }
   }
+  // Several runs: one number a chart, so that a colour is a run.
+  const single = (panel: Panel) => panel.names.map((name) => ({ ...panel, title: panel.names[0] === name ? panel.title : titleOf(panel, name), names: [name] }));
+  const shown = curves.length > 1 ? panels.flatMap(single) : panels;
   const text = filter.toLowerCase();
-  return panels.filter((panel) => text === '' || [panel.title, ...panel.names].some((name) => name.includes(text)));
+  return shown.filter((panel) => text === '' || [panel.title, ...panel.names].some((name) => name.includes(text)));
+}
+
+function titleOf(panel: Panel, name: string): string {
+  return panel.kind.endsWith('evaluation') ? `evaluation_${name}` : name;
 }
 
 /** Seconds of the run at each step: what all steps and evaluations before it took. */

@@ -35,7 +35,7 @@ export function EpisodeView({ run, place, sample, query }: { run: string; place:
           </>
         )}
         {' · '}
-        {sample > 0 && <a rel="prev" href={path(...parts(run, place, sample - 1)) + location.search}>← before</a>} <a rel="next" href={path(...parts(run, place, sample + 1)) + location.search}>behind →</a>
+        {sample > 0 && <a rel="prev" href={path(...parts(run, place, sample - 1)) + location.search}>← previous</a>} <a rel="next" href={path(...parts(run, place, sample + 1)) + location.search}>next →</a>
       </p>
       <Show of={loaded}>
         {(episode) => (

@@ -174,8 +174,8 @@ function MatrixView({ run, suite, query, version }: { run: string; suite: string
                 </table>
               </div>
               <p class="row">
-                {first > 0 && <button type="button" onClick={() => setQuery({ first: first > SHOWN ? String(first - SHOWN) : null })}>before</button>}
-                {first + SHOWN < tasks.length && <button type="button" onClick={() => setQuery({ first: String(first + SHOWN) })}>behind</button>}
+                {first > 0 && <button type="button" onClick={() => setQuery({ first: first > SHOWN ? String(first - SHOWN) : null })}>previous</button>}
+                {first + SHOWN < tasks.length && <button type="button" onClick={() => setQuery({ first: String(first + SHOWN) })}>next</button>}
               </p>
             </>
           );

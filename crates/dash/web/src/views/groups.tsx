@@ -161,8 +161,8 @@ export function GroupView({ run, step, group, query, look }: { run: string; step
             <h1>{shown.task}</h1>
             <p class="muted">
               <a href={path('runs', run, 'steps', step)}>step {step}</a>, group {group} ·{' '}
-              {group > 0 && <a rel="prev" href={path('runs', run, 'steps', step, 'groups', group - 1)}>← before</a>}{' '}
-              <a rel="next" href={path('runs', run, 'steps', step, 'groups', group + 1)}>behind →</a>
+              {group > 0 && <a rel="prev" href={path('runs', run, 'steps', step, 'groups', group - 1)}>← previous</a>}{' '}
+              <a rel="next" href={path('runs', run, 'steps', step, 'groups', group + 1)}>next →</a>
             </p>
             <p class="problem large">{shown.problem}</p>
             <p>

@@ -128,12 +128,12 @@ export function ProblemsView({ run, query, look }: { run: string; query: URLSear
             <p class="row">
               {offset > 0 && (
                 <button type="button" onClick={() => setQuery({ offset: offset > PAGE ? String(offset - PAGE) : null })}>
-                  before
+                  previous
                 </button>
               )}
               {offset + data.tasks.length < data.found && (
                 <button type="button" onClick={() => setQuery({ offset: String(offset + PAGE) })}>
-                  behind
+                  next
                 </button>
               )}
             </p>
