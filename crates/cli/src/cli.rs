@@ -7,7 +7,8 @@ use crate::commands::config::Config;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    doctor, generate, plan, quickstart, reference, replay, rollout, serve, train, verify,
+    dash, doctor, generate, plan, quickstart, reference, replay, report, rollout, serve, train,
+    verify, watch,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
@@ -39,6 +40,9 @@ enum Command {
     Plan(Box<plan::Plan>),
     Rollout(rollout::Rollout),
     Replay(replay::Replay),
+    Dash(dash::Dash),
+    Report(report::Report),
+    Watch(watch::Watch),
     #[command(subcommand, arg_required_else_help = true)]
     Config(Config),
     #[command(subcommand, arg_required_else_help = true)]
@@ -65,6 +69,9 @@ impl Cli {
             Command::Plan(command) => command.run(terminal),
             Command::Rollout(command) => command.run(terminal),
             Command::Replay(command) => command.run(terminal),
+            Command::Dash(command) => command.run(terminal),
+            Command::Report(command) => command.run(terminal),
+            Command::Watch(command) => command.run(terminal),
             Command::Config(command) => command.run(terminal),
             Command::Bench(command) => command.run(terminal),
             Command::Verify(command) => command.run(terminal),

@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod config;
+pub(crate) mod dash;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod model;
@@ -10,8 +11,10 @@ pub(crate) mod plan;
 pub(crate) mod quickstart;
 pub(crate) mod reference;
 pub(crate) mod replay;
+pub(crate) mod report;
 pub(crate) mod rollout;
 pub(crate) mod sandbox;
 pub(crate) mod serve;
 pub(crate) mod train;
 pub(crate) mod verify;
+pub(crate) mod watch;

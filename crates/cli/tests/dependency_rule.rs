@@ -124,6 +124,7 @@ const RULES: [Rule; 13] = [
         package: "rocstar",
         ours: &[
             "rocstar-chat",
+            "rocstar-dash",
             "rocstar-engine",
             "rocstar-eval",
             "rocstar-grpo",

@@ -291,6 +291,24 @@ impl Found {
     }
 }
 
+impl EpisodeView {
+    /// The episode as text for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}, sample {}\n\n{}\n", self.task, self.sample, self.problem);
+        for turn in &self.turns {
+            text += &format!("\n— policy —\n{}\n", turn.text.trim());
+            for call in &turn.calls {
+                let (kind, detail) = crate::sketch::outcome(&call.outcome);
+                let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
+                let shown = call.shown.trim();
+                text += &format!("\n— tool: {kind}{detail}, {} µs —\n{shown}\n", call.wall_us);
+            }
+        }
+        let Verdict { explanation, .. } = &self.verdict;
+        text + &format!("\n— verdict —\n{explanation}; right is {}\n", self.answer)
+    }
+}
+
 fn turns(episode: &Episode, vocabulary: &Vocabulary) -> Vec<TurnView> {
     let view = |turn: &rocstar_record::episode::Turn| {
         let end = turn.start_token.saturating_add(turn.policy_tokens).min(episode.tokens.len());

@@ -1,0 +1,131 @@
+//! `rocstar dash`: the runs of a folder as a local web page.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use clap::Args;
+use rocstar_dash::{Access, Folder};
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::env_vars;
+use crate::failure::{Finish, HintExt as _};
+use crate::service::{self, Address, StopOn, Stops};
+use crate::terminal::Terminal;
+
+/// Time for open answers when the page is told to stop.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// Look at runs in a browser: curves, groups, episodes and why each was kept or dropped
+///
+/// Reads run directories and nothing else, so it shows a run that goes on, live, and a dead one alike.
+/// Opens the browser by itself where there is a display. Only this machine may look, unless a token is
+/// set. SIGINT or SIGTERM stops it.
+#[derive(Debug, Args)]
+pub(crate) struct Dash {
+    /// Folder of runs, or one run's directory
+    #[arg(value_name = "RUNS_DIR", default_value = "runs")]
+    runs: PathBuf,
+    /// Address to listen on; port 0 takes any free one
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:7070")]
+    listen: String,
+    /// What a browser must know to look from another machine: it is in the printed link
+    #[arg(long, value_name = "TOKEN", env = env_vars::TOKEN, hide_env_values = true, value_parser = parse_token)]
+    token: Option<String>,
+    /// Show everything without a token to everybody who reaches the address
+    #[arg(long)]
+    allow_public_without_token: bool,
+    /// Open no browser
+    #[arg(long)]
+    no_open: bool,
+    /// Print one JSON line on standard output when the page is there
+    #[arg(long)]
+    json: bool,
+}
+
+/// It stands in a link and in a cookie as it is.
+fn parse_token(text: &str) -> Result<String, String> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.~".contains(letter);
+    match !text.is_empty() && text.chars().all(fits) {
+        true => Ok(text.to_owned()),
+        false => Err("use letters, digits, `_`, `-`, `.` and `~`".to_owned()),
+    }
+}
+
+/// What the page says of itself; `--json` prints it as one line.
+#[derive(Debug, Serialize)]
+struct Announcement {
+    url: String,
+    pid: u32,
+    folder: String,
+}
+
+impl Dash {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// There is no such folder, or the address is refused or taken.
+    pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
+        let folder = Folder::open(&self.runs)
+            .map_err(anyhow::Error::from)
+            .map_err(|error| error.hint("give the folder that your runs are in, such as `runs`"))?;
+        let runtime = service::runtime()?;
+        let address = Address {
+            listen: &self.listen,
+            has_token: self.token.is_some(),
+            allow_public_without_token: self.allow_public_without_token,
+        };
+        let listener = runtime.block_on(service::bind(address))?;
+        let query = self.token.as_ref().map(|token| format!("?token={token}"));
+        let url = format!("http://{}/{}", listener.local_addr()?, query.unwrap_or_default());
+        let access =
+            Access { token: self.token.clone(), is_public: self.allow_public_without_token };
+        let shown = folder.path().display().to_string();
+        let finished = runtime.block_on(async {
+            // Before the announcement: whoever reads it may send a signal at once.
+            let mut stops = Stops::new(StopOn::Signals)?;
+            self.announce(Announcement { url, pid: std::process::id(), folder: shown }, terminal)?;
+            let stop = CancellationToken::new();
+            let mut server =
+                std::pin::pin!(rocstar_dash::serve(listener, folder, access, stop.clone()));
+            tokio::select! {
+                served = server.as_mut() => return Ok(served?),
+                () = stops.next() => stop.cancel(),
+            }
+            // A browser keeps connections open that it asks nothing on.
+            tokio::select! {
+                served = server => Ok(served?),
+                () = tokio::time::sleep(GRACE) => Ok(()),
+                () = stops.next() => Ok(()),
+            }
+        });
+        runtime.shutdown_background();
+        finished.map(|()| Finish::Good)
+    }
+
+    fn announce(&self, announcement: Announcement, terminal: Terminal) -> anyhow::Result<()> {
+        terminal.note(format_args!("runs: {}", announcement.folder));
+        terminal.note(format_args!("page: {}", announcement.url));
+        if !self.no_open && has_display() && std::io::stderr().is_terminal() {
+            open(&announcement.url, terminal);
+        }
+        if self.json { terminal.json_line(&announcement) } else { Ok(()) }
+    }
+}
+
+fn has_display() -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    cfg!(target_os = "macos") || is_set(env_vars::DISPLAY) || is_set(env_vars::WAYLAND_DISPLAY)
+}
+
+/// Opens the page in the person's browser; where that fails, they have the link.
+fn open(url: &str, terminal: Terminal) {
+    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let mut command = Command::new(program);
+    command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    if let Err(error) = command.spawn() {
+        terminal.note(format_args!("note: no browser was opened: `{program}`: {error}"));
+    }
+}
