@@ -7,7 +7,7 @@ use crate::commands::config::Config;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    dash, doctor, generate, plan, quickstart, reference, replay, report, rollout, serve, train,
+    chat, dash, doctor, generate, plan, quickstart, reference, replay, report, rollout, serve, train,
     verify, watch,
 };
 use crate::failure::Finish;
@@ -50,6 +50,7 @@ enum Command {
     Verify(verify::Verify),
     Serve(Box<serve::Serve>),
     Generate(Box<generate::Generate>),
+    Chat(Box<chat::Chat>),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -77,6 +78,7 @@ impl Cli {
             Command::Verify(command) => command.run(terminal),
             Command::Serve(command) => command.run(terminal),
             Command::Generate(command) => command.run(terminal),
+            Command::Chat(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }

@@ -2,6 +2,7 @@
 //! prints the result.
 
 pub(crate) mod bench;
+pub(crate) mod chat;
 pub(crate) mod config;
 pub(crate) mod dash;
 pub(crate) mod doctor;

@@ -96,9 +96,14 @@ pub(crate) fn conclude(result: anyhow::Result<Finish>) -> ExitCode {
     if error.chain().any(|cause| cause.is::<ClosedOutput>()) {
         return ExitCode::SUCCESS;
     }
-    // Where even standard error is gone, the exit status still tells.
-    let _ = anstream::stderr().write_all(render(&error).as_bytes());
+    show(&error);
     ExitCode::from(if error.chain().any(|cause| cause.is::<WrongUse>()) { 2 } else { 1 })
+}
+
+/// Writes an error that doesn't end the command to standard error.
+pub(crate) fn show(error: &anyhow::Error) {
+    // Where even standard error is gone, nobody is left to tell.
+    let _ = anstream::stderr().write_all(render(error).as_bytes());
 }
 
 fn render(error: &anyhow::Error) -> String {

@@ -16,6 +16,7 @@ use rocstar_nn::config::ModelConfig;
 use rocstar_nn::decode::{BLOCK_TOKENS, KvPool, Storage};
 use rocstar_nn::files::{self, Inspection};
 use rocstar_nn::parameters::Layout;
+use rocstar_train::checkpoint::TOOLS;
 
 use crate::failure::{HintExt as _, WrongUse};
 use crate::models;
@@ -34,6 +35,14 @@ pub(crate) struct ModelOptions {
     /// A Hugging Face folder, a `.gguf` file, or the name of a fetched model
     #[arg(long, value_name = "PATH|NAME")]
     model: String,
+    #[command(flatten)]
+    running: RunningOptions,
+}
+
+/// How a model runs in this process.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Model")]
+pub(crate) struct RunningOptions {
     /// How weights are kept in memory: `bf16` and `int8` generate faster and round
     #[arg(long, value_enum, default_value_t = StorageName::F32)]
     storage: StorageName,
@@ -114,26 +123,21 @@ impl ModelOptions {
     /// Loads the model and starts its engine.
     ///
     /// # Errors
-    /// There is no such model, its parts don't fit together, or it doesn't fit into memory.
+    /// As [`RunningOptions::load`].
     pub(crate) fn load(&self, id: Option<&str>, terminal: Terminal) -> anyhow::Result<Model> {
         let path = models::resolve_model(&self.model)?;
-        let inspection = files::inspect(&path)?;
-        let tokenizer = models::tokenizer(&inspection.source)?;
-        TokenizerDoesNotFit::check(&tokenizer, inspection.config.vocabulary_size)
-            .with_context(|| format!("can't use `{}`", path.display()))?;
-        let template = self.template(&tokenizer)?;
-        let options = self.engine_options(&inspection.config);
-        let problems = options.validate(&inspection.config);
-        if !problems.is_empty() {
-            let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            return Err(WrongUse::error(all.join("; ")));
+        let Loaded { engine, tokenizer, template, calls } = self.running.load(&path, terminal)?;
+        let tools = path.join(TOOLS);
+        if tools.exists() {
+            terminal.note(format_args!(
+                "tools:     trained with those of {}: send them as `tools`, or prompts are not those \
+                 of the training",
+                tools.display()
+            ));
         }
-        announce_plan(&inspection, &options, terminal)?;
-        let engine = start(&path, options, terminal)?;
         let id = id.map_or_else(|| self.usual_id(&path), str::to_owned);
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let now_unix_s = now.map_or(0, |since| since.as_secs().cast_signed());
-        let calls = self.call_format.clone();
         Ok(Model::new(id, engine, tokenizer, template, calls, now_unix_s)?)
     }
 
@@ -146,6 +150,41 @@ impl ModelOptions {
         let is_file = path.is_file();
         let name = if is_file { path.file_stem() } else { path.file_name() };
         name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
+    }
+
+}
+
+/// An engine that runs, with the words to speak to it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) engine: Engine,
+    pub(crate) tokenizer: Tokenizer,
+    /// The chat template, where the model or the person has one.
+    pub(crate) template: Option<Template>,
+    /// How calls are written, where the person says so.
+    pub(crate) calls: Option<CallFormat>,
+}
+
+impl RunningOptions {
+    /// Loads the model at `path` and starts its engine.
+    ///
+    /// # Errors
+    /// Its parts don't fit together, or it doesn't fit into memory.
+    pub(crate) fn load(&self, path: &Path, terminal: Terminal) -> anyhow::Result<Loaded> {
+        let inspection = files::inspect(path)?;
+        let tokenizer = models::tokenizer(&inspection.source)?;
+        TokenizerDoesNotFit::check(&tokenizer, inspection.config.vocabulary_size)
+            .with_context(|| format!("can't use `{}`", path.display()))?;
+        let template = self.template(&tokenizer)?;
+        let options = self.engine_options(&inspection.config);
+        let problems = options.validate(&inspection.config);
+        if !problems.is_empty() {
+            let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+            return Err(WrongUse::error(all.join("; ")));
+        }
+        announce_plan(&inspection, &options, terminal)?;
+        let engine = start(path, options, terminal)?;
+        Ok(Loaded { engine, tokenizer, template, calls: self.call_format.clone() })
     }
 
     fn template(&self, tokenizer: &Tokenizer) -> anyhow::Result<Option<Template>> {

@@ -17,6 +17,7 @@ mod python;
 mod quantity;
 mod service;
 mod settings;
+mod target;
 mod terminal;
 
 use std::process::ExitCode;

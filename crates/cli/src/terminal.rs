@@ -89,6 +89,11 @@ impl Terminal {
         rows: &[Vec<String>],
         first_number: usize,
     ) -> anyhow::Result<()> {
+        self.data(Self::table_text(head, rows, first_number).as_bytes())
+    }
+
+    /// The same table as text.
+    pub(crate) fn table_text(head: &[&str], rows: &[Vec<String>], first_number: usize) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header(head).add_rows(rows);
         for (index, column) in table.column_iter_mut().enumerate() {
@@ -97,7 +102,7 @@ impl Terminal {
                 column.set_cell_alignment(CellAlignment::Right);
             }
         }
-        self.data(format!("{}\n", table.trim_fmt()).as_bytes())
+        format!("{}\n", table.trim_fmt())
     }
 
     /// A bar for `total` steps that shows the time left.

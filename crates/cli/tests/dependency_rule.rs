@@ -108,6 +108,13 @@ const RULES: [Rule; 13] = [
         reason: "a verdict is a pure function: no input or output, no clock, no threads",
     },
     Rule {
+        package: "rocstar-fake-endpoint",
+        ours: &[],
+        never: &["clap", "indicatif", "reqwest"],
+        reason: "it stands for servers of other people: what it sends must not be made by the code \
+                 that reads it",
+    },
+    Rule {
         package: "rocstar-jail",
         ours: &[],
         never: &["tokio", "axum", "hyper", "reqwest", "async-std", "smol"],
@@ -116,7 +123,8 @@ const RULES: [Rule; 13] = [
     },
     Rule {
         package: "rocstar-sandbox",
-        ours: &["rocstar-jail"],
+        // Its judge compares answers as mathematics; that is pure and pulls in no service.
+        ours: &["rocstar-jail", "rocstar-verify"],
         never: &["clap", "indicatif"],
         reason: "others embed the service: it has no command line and draws nothing",
     },

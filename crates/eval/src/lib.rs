@@ -13,6 +13,16 @@
 //! problem counts the same number of samples, or the result says that it is partial; a failure of
 //! ours is missing, never wrong.
 
+pub mod arena_hard;
 pub mod bfcl;
+pub mod compare;
+pub mod gpqa;
 pub mod ifeval;
+pub mod metrics;
 pub mod problem;
+pub mod protocol;
+pub mod report;
+pub mod run;
+pub mod score;
+pub mod store;
+pub mod suite;

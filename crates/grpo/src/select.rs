@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Facts;
-use crate::penalty::Penalties;
+use crate::penalty::{self, Penalties};
 
 /// How rollouts are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -161,7 +161,7 @@ pub fn select(group: &[Facts], config: &RocConfig, key: Key) -> Result<Selection
     if let Some(pair) = rollouts.windows(2).find(|pair| pair[0].sample == pair[1].sample) {
         return Err(SelectionError::SampleTwice(pair[0].sample));
     }
-    let penalties = rollouts.iter().map(|it| (it.sample, Penalties::of(it))).collect();
+    let penalties = rollouts.iter().map(|it| (it.sample, penalty::of(it))).collect();
     let dropped_whole = |cause, penalties| {
         let dropped = rollouts.iter().map(|facts| (facts.sample, cause)).collect();
         let verdict = GroupVerdict::Dropped(cause);
@@ -219,7 +219,7 @@ fn finish(
 fn as_the_paper(rollouts: &[&Facts], config: &RocConfig, key: Key) -> Vec<u32> {
     let (right, wrong): (Vec<&Facts>, Vec<&Facts>) = rollouts.iter().partition(|it| it.right);
     let survivors = counts::survivors(right.len(), wrong.len(), config.keep);
-    let weight = |facts: &&Facts| 1.0 / (Penalties::of(facts).total() + config.epsilon);
+    let weight = |facts: &&Facts| 1.0 / (penalty::of(facts).total() + config.epsilon);
     let mut kept = drawn(&wrong, survivors.wrong, key, |_| 1.0);
     kept.extend(drawn(&right, survivors.right, key, weight));
     kept

@@ -28,6 +28,8 @@ pub enum Purpose {
     Tasks = 5,
     /// Evaluation: order of choices, bootstrap samples.
     Evaluation = 6,
+    /// How long is paused before another try: decides when something comes, never what.
+    Pauses = 7,
 }
 
 /// The name of a stream of draws. Unused parts are zero.

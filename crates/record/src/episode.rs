@@ -187,6 +187,21 @@ pub struct Verdict {
     pub answer: Option<String>,
     /// Why.
     pub explanation: String,
+    /// What a second verifier said; absent where none was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub second_opinion: Option<SecondOpinion>,
+}
+
+/// What came of asking a second verifier about an answer that the first left undecided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecondOpinion {
+    /// It said right or wrong, and that is the verdict.
+    Decided,
+    /// It could not tell either.
+    Undecided,
+    /// It failed: the verdict is the first verifier's.
+    Failed,
 }
 
 /// Kinds of verdicts. Only right and wrong are said of an answer; the others are wrong for the

@@ -219,6 +219,16 @@ impl Machine {
         &self.open.text
     }
 
+    /// The turns that ended.
+    pub(crate) fn turns(&self) -> &[Turn] {
+        &self.turns
+    }
+
+    /// All that was said, to go on from.
+    pub(crate) fn into_transcript(self) -> Transcript {
+        self.transcript
+    }
+
     /// The finished episode.
     pub(crate) fn into_episode(self, finish: Finish, verdict: Verdict, timing: Timing) -> Episode {
         let spans = spans(self.transcript.provenance());

@@ -15,6 +15,8 @@
 //! episodes whatever ran beside them.
 
 mod books;
+mod conversation;
+mod counts;
 pub mod data;
 mod episode;
 mod generator;
@@ -23,6 +25,7 @@ mod meter;
 mod player;
 pub mod practice;
 mod recorded;
+pub mod remote;
 mod rollouts;
 pub mod rows;
 mod sample;
@@ -32,17 +35,24 @@ mod task;
 #[cfg(test)]
 mod test_support;
 mod tool;
+mod tries;
 mod verifier;
 
+pub use conversation::{Conversation, ConversationError, Heard, Reply, TokenConversation};
 pub use data::TaskOptions;
 pub use generator::{
     Ask, BoxStream, Capacity, Delivery, End, Generator, GeneratorError, Piece, Token,
 };
 pub use local::LocalGenerator;
-pub use player::{Assignment, PlayError, Played, Player};
+pub use player::{Assignment, PlayError, Played, Player, TokenPlayer};
 pub use recorded::RecordedGenerator;
-pub use rollouts::{At, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage};
+pub use rollouts::{
+    At, NoEpisode, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage,
+};
 pub use settings::{RolloutOptions, ToolMode};
 pub use task::Task;
 pub use tool::{Answered, PythonTool, Tool, ToolError, ToolInstance, answer_text};
-pub use verifier::{MathVerifier, Verifier, VerifierError};
+pub use verifier::{
+    MathVerifier, MathVerify, Opinion, SecondVerifier, Verifier, VerifierError, VerifierOptions,
+    WithSecondOpinion,
+};

@@ -5,6 +5,8 @@
 //! in one [`Played`], an attempt or why there is none; an attempt's content depends on model,
 //! assignment and settings alone, as far as the server lets it.
 
+mod token;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,8 +14,11 @@ use futures::future::BoxFuture;
 use rocstar_record::attempt::Attempt;
 
 use crate::generator::GeneratorError;
+use crate::remote::RemoteError;
 use crate::rollouts::RolloutError;
 use crate::task::Task;
+
+pub use token::TokenPlayer;
 
 /// One attempt to be made.
 #[derive(Debug, Clone)]
@@ -59,4 +64,7 @@ pub enum PlayError {
     /// The generator.
     #[error(transparent)]
     Generator(#[from] GeneratorError),
+    /// The servers.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
 }

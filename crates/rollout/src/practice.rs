@@ -8,7 +8,7 @@
 //!
 //! The demonstrations teach how to write a call, how to mend a faulty one and to copy the tool's
 //! answer, but hardly which program solves which problem: of the four programs that a kind of problem
-//! has, a demonstration shows the right one in 31 % of cases, and each other one in 23 %. So a model
+//! has, a demonstration shows the right one in 28 % of cases, and each other one in 24 %. So a model
 //! that has learnt them perfectly is right in less than a third of all cases, has an inkling of what
 //! the words mean, and finds out the rest by reinforcement. About a third of the demonstrated calls are faulty in a way
 //! that the next call mends: the noise of the tool that a policy should unlearn.

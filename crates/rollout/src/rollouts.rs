@@ -7,23 +7,28 @@
 mod crowd;
 mod results;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rocstar_chat::{Family, Tokenizer, Transcript};
+use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{Episode, Lost, TaskId};
 use serde::Serialize;
 
 use crate::books::Books;
+use crate::counts::Counts;
 use crate::episode::Rules;
 use crate::generator::{Generator, GeneratorError};
-use crate::sample::{Counts, Surroundings};
+use crate::player::Assignment;
+use crate::sample::Surroundings;
 use crate::scheduler::Scheduler;
 use crate::settings::{RolloutOptions, ToolMode};
 use crate::task::Task;
 use crate::tool::Tool;
 use crate::verifier::Verifier;
-use crowd::Crowd;
+use crowd::{Crowd, Ended, Wanted};
 use results::Results;
 
 /// How messages become tokens and back.
@@ -161,6 +166,23 @@ pub enum RolloutError {
     Generator(#[from] GeneratorError),
 }
 
+/// Why a sample came to no episode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoEpisode {
+    /// We failed, and may not another time.
+    #[error("{cause}")]
+    Lost {
+        /// How.
+        cause: String,
+    },
+    /// The model can't read the whole prompt.
+    #[error("the prompt of {prompt_tokens} tokens leaves no room for a response")]
+    PromptTooLong {
+        /// Tokens of the prompt.
+        prompt_tokens: usize,
+    },
+}
+
 /// Makes episodes.
 #[derive(Debug)]
 pub struct Rollouts {
@@ -182,30 +204,7 @@ impl Rollouts {
         verifier: Arc<dyn Verifier>,
         options: RolloutOptions,
     ) -> Result<Self, RolloutError> {
-        let problems = options.validate();
-        if !problems.is_empty() {
-            return Err(RolloutError::Options(problems));
-        }
-        let spec = match (&tool, options.tool) {
-            (None, ToolMode::None) => None,
-            (Some(tool), ToolMode::Stateless | ToolMode::Session) => {
-                let format = policy.family.call_format();
-                let family = policy.family.name();
-                Some((tool.spec(), format.ok_or(RolloutError::NoTools { family })?))
-            }
-            (Some(_), ToolMode::None) => {
-                return Err(RolloutError::ToolMismatch {
-                    wanted: "none",
-                    given: "a tool was given",
-                });
-            }
-            (None, _) => {
-                let (wanted, given) = ("a tool", "none was given");
-                return Err(RolloutError::ToolMismatch { wanted, given });
-            }
-        };
-        let longest_tokens = generator.capacity().longest_tokens;
-        let rules = Arc::new(Rules { policy, options, tool: spec, longest_tokens });
+        let rules = Arc::new(rules(policy, &*generator, tool.as_deref(), options)?);
         Ok(Self { rules, generator, tool, verifier })
     }
 
@@ -254,15 +253,79 @@ impl Rollouts {
         let prompts: Result<Vec<_>, _> =
             tasks.iter().map(|task| self.fitting_prompt(task)).collect();
         let prompts = prompts?;
+        let samples = self.rules.options.samples;
+        let of_task = |(number, (task, prompt)): (usize, (&Arc<Task>, &Arc<Transcript>))| {
+            let draw = Key {
+                step: at.step,
+                task: at.first_task + number as u64,
+                ..Key::new(at.seed, Purpose::Sampling)
+            };
+            let (task, prompt) = (Arc::clone(task), Arc::clone(prompt));
+            (0..samples as u32).map(move |sample| Wanted {
+                prompt_number: number,
+                task: Arc::clone(&task),
+                prompt: Arc::clone(&prompt),
+                draw: Key { sample, ..draw },
+            })
+        };
+        let wanted: Vec<Wanted> =
+            tasks.iter().zip(&prompts).enumerate().flat_map(of_task).collect();
         let surroundings = self.surroundings();
-        let mut crowd = Crowd::new(&surroundings, at, tasks, &prompts);
-        let mut results = Results::new(tasks, self.rules.options.samples);
+        let mut crowd = Crowd::new(&surroundings, &wanted);
+        let mut results = Results::new(tasks, samples);
         while let Some(ended) = crowd.next().await {
-            results.take(ended?);
+            let Ended { index, result } = ended?;
+            results.take((index / samples, wanted[index].draw.sample), result);
             progress(results.progress);
         }
         drop(crowd);
         Ok(results.finish(&surroundings))
+    }
+
+    /// Rolls out single samples, and hands each over as it ends: its index among them, and the
+    /// episode or why there is none. `options.samples` is not looked at; a sample's draws are those
+    /// that [`Self::roll_out`] makes for step 0. Dropping the future ends all work; what was handed
+    /// over stays. Needs a tokio runtime with time.
+    ///
+    /// # Errors
+    /// A task whose messages can't be written, or a generator that takes no asks. A prompt that is
+    /// too long is the cause of that sample alone.
+    pub async fn roll_out_each(
+        &self,
+        seed: u64,
+        samples: &[Assignment],
+        ended: &(dyn Fn(usize, Result<Episode, NoEpisode>) + Sync),
+    ) -> Result<Usage, RolloutError> {
+        let mut prompts: BTreeMap<u64, Option<(usize, Arc<Transcript>)>> = BTreeMap::new();
+        let (mut wanted, mut indexes) = (Vec::new(), Vec::new());
+        for (index, Assignment { task, task_number, sample }) in samples.iter().enumerate() {
+            let number = prompts.len();
+            let prompt = match prompts.entry(*task_number) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(new) => {
+                    let prompt = self.prompt(task)?;
+                    let fits = prompt.tokens().len() < self.rules.longest_tokens;
+                    new.insert(fits.then(|| (number, Arc::new(prompt)))).clone()
+                }
+            };
+            let Some((prompt_number, prompt)) = prompt else {
+                let prompt_tokens = self.prompt_tokens(task)?;
+                ended(index, Err(NoEpisode::PromptTooLong { prompt_tokens }));
+                continue;
+            };
+            let key = Key::new(seed, Purpose::Sampling);
+            let draw = Key { task: *task_number, sample: *sample, ..key };
+            wanted.push(Wanted { prompt_number, task: Arc::clone(task), prompt, draw });
+            indexes.push(index);
+        }
+        let surroundings = self.surroundings();
+        let mut crowd = Crowd::new(&surroundings, &wanted);
+        while let Some(one) = crowd.next().await {
+            let Ended { index, result } = one?;
+            ended(indexes[index], result.map_err(|cause| NoEpisode::Lost { cause }));
+        }
+        drop(crowd);
+        Ok(results::usage(&surroundings))
     }
 
     fn surroundings(&self) -> Surroundings {
@@ -278,4 +341,37 @@ impl Rollouts {
             counts: Counts::default(),
         }
     }
+}
+
+/// The rules by which policy and surroundings play together.
+///
+/// # Errors
+/// Settings that can't work, or that don't fit the tool or the family.
+pub(crate) fn rules(
+    policy: Policy,
+    generator: &dyn Generator,
+    tool: Option<&dyn Tool>,
+    options: RolloutOptions,
+) -> Result<Rules, RolloutError> {
+    let problems = options.validate();
+    if !problems.is_empty() {
+        return Err(RolloutError::Options(problems));
+    }
+    let spec = match (tool, options.tool) {
+        (None, ToolMode::None) => None,
+        (Some(tool), ToolMode::Stateless | ToolMode::Session) => {
+            let format = policy.family.call_format();
+            let family = policy.family.name();
+            Some((tool.spec(), format.ok_or(RolloutError::NoTools { family })?))
+        }
+        (Some(_), ToolMode::None) => {
+            return Err(RolloutError::ToolMismatch { wanted: "none", given: "a tool was given" });
+        }
+        (None, _) => {
+            let (wanted, given) = ("a tool", "none was given");
+            return Err(RolloutError::ToolMismatch { wanted, given });
+        }
+    };
+    let longest_tokens = generator.capacity().longest_tokens;
+    Ok(Rules { policy, options, tool: spec, longest_tokens })
 }

@@ -100,6 +100,17 @@ pub fn each<E: From<RowsError>>(
     }
 }
 
+/// As [`each`], of a file of lines of JSON whatever its name ends with.
+///
+/// # Errors
+/// As for [`each`].
+pub fn each_line<E: From<RowsError>>(
+    path: &Path,
+    take: &mut dyn FnMut(Place, Row) -> Result<Next, E>,
+) -> Result<(), E> {
+    jsonl::each(path, take)
+}
+
 /// For `map_err`: names the file that an input error is about.
 fn on_file(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RowsError {
     let path = path.to_owned();

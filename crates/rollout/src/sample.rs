@@ -7,22 +7,23 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use futures::stream::{BoxStream, FuturesUnordered, StreamExt as _};
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use rocstar_chat::Transcript;
 use rocstar_record::draw::Key;
 use rocstar_record::episode::{Episode, Finish, Timing, Verdict, VerdictKind};
 
 use crate::books::{Books, Place};
+use crate::counts::Counts;
 use crate::episode::{Asked, Identity, Machine, Next, Rules};
 use crate::generator::{Ask, Generator, GeneratorError, Piece};
 use crate::meter::Phase;
 use crate::rollouts::RolloutError;
 use crate::task::Task;
 use crate::tool::{Answered, Tool, ToolError, ToolInstance};
+use crate::tries::{self, pause};
 use crate::verifier::Verifier;
 
 /// What all samples of a rollout share.
@@ -34,26 +35,6 @@ pub(crate) struct Surroundings {
     pub(crate) verifier: Arc<dyn Verifier>,
     pub(crate) books: Books,
     pub(crate) counts: Counts,
-}
-
-/// What is counted over all samples, whatever becomes of them.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) policy_tokens: AtomicUsize,
-    pub(crate) tool_calls: AtomicUsize,
-    pub(crate) tool_busy_us: AtomicUsize,
-    pub(crate) verifier_busy_us: AtomicUsize,
-    pub(crate) tried_again: AtomicUsize,
-}
-
-impl Counts {
-    pub(crate) fn get(count: &AtomicUsize) -> usize {
-        count.load(Ordering::Relaxed)
-    }
-
-    fn add(count: &AtomicUsize, more: usize) {
-        count.fetch_add(more, Ordering::Relaxed);
-    }
 }
 
 /// A sample that is to be made.
@@ -83,6 +64,17 @@ impl From<GeneratorError> for Failure {
     }
 }
 
+impl From<ToolError> for Failure {
+    /// A call's own failures were tried again already; what a session forgot takes the whole sample.
+    fn from(error: ToolError) -> Self {
+        let what = error.to_string();
+        match error {
+            ToolError::StateLost { .. } => Self::Again { what },
+            ToolError::Busy { .. } | ToolError::Failed { .. } => Self::Lost { what },
+        }
+    }
+}
+
 impl Failure {
     fn render(task: &Task, source: rocstar_chat::Error) -> Self {
         Self::Fatal(RolloutError::Render { task: task.id.clone(), source: Box::new(source) })
@@ -94,17 +86,6 @@ struct Unjudged {
     machine: Machine,
     finish: Finish,
     timing: Timing,
-}
-
-/// First pause after a failure; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// Longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How often a call waits for room before that counts as a failure.
-const MOST_WAITS: usize = 600;
-
-fn pause(tries: usize) -> tokio::time::Sleep {
-    tokio::time::sleep(FIRST_PAUSE.saturating_mul(1 << tries.min(16)).min(LONGEST_PAUSE))
 }
 
 impl Surroundings {
@@ -185,7 +166,7 @@ impl Surroundings {
         sample: &Sample,
         place: &Place<'_>,
     ) -> Result<(), Failure> {
-        let mut pieces = self.begin(ask).await?;
+        let mut pieces = tries::generate(&*self.generator, ask).await?;
         loop {
             tokio::select! {
                 biased;
@@ -213,20 +194,6 @@ impl Surroundings {
         }
     }
 
-    /// Starts a generation; a full queue is waited out.
-    async fn begin(
-        &self,
-        ask: Ask,
-    ) -> Result<BoxStream<'static, Result<Piece, GeneratorError>>, Failure> {
-        loop {
-            match self.generator.generate(ask.clone()) {
-                Ok(pieces) => return Ok(pieces),
-                Err(GeneratorError::Busy { retry_after }) => tokio::time::sleep(retry_after).await,
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }
-
     /// The verdict on a finished episode. `Err` is the cause of its loss.
     async fn judge(&self, task: &Task, unjudged: &Unjudged) -> Result<Verdict, String> {
         if unjudged.finish != Finish::Done {
@@ -239,7 +206,8 @@ impl Surroundings {
                 }
             };
             let explanation = format!("no final answer: {explanation}");
-            return Ok(Verdict { kind: VerdictKind::Unparseable, answer: None, explanation });
+            let kind = VerdictKind::Unparseable;
+            return Ok(Verdict { kind, answer: None, explanation, second_opinion: None });
         }
         let text = unjudged.machine.answer_text();
         let mut tries = 0;
@@ -255,38 +223,6 @@ impl Surroundings {
                     Counts::add(&self.counts.tried_again, 1);
                     pause(tries - 1).await;
                 }
-            }
-        }
-    }
-
-    /// Makes one call; failures that leave no trace are tried again.
-    async fn call(&self, tool: &dyn ToolInstance, asked: &Asked) -> Result<Answered, Failure> {
-        let (mut tries, mut waits) = (0, 0);
-        loop {
-            let began = Instant::now();
-            let answered = tool.call(&asked.call).await;
-            Counts::add(&self.counts.tool_busy_us, micros(began.elapsed()) as usize);
-            let error = match answered {
-                Ok(answered) => {
-                    Counts::add(&self.counts.tool_calls, 1);
-                    return Ok(answered);
-                }
-                Err(error) => error,
-            };
-            match error {
-                ToolError::Busy { retry_after, .. } if waits < MOST_WAITS => {
-                    waits += 1;
-                    tokio::time::sleep(retry_after.clamp(FIRST_PAUSE, LONGEST_PAUSE)).await;
-                }
-                ToolError::StateLost { .. } => {
-                    return Err(Failure::Again { what: error.to_string() });
-                }
-                _ if tries + 1 < self.rules.options.tries => {
-                    tries += 1;
-                    Counts::add(&self.counts.tried_again, 1);
-                    pause(tries - 1).await;
-                }
-                _ => return Err(Failure::Lost { what: error.to_string() }),
             }
         }
     }
@@ -323,8 +259,10 @@ impl<'run> Calls<'run> {
         while !(self.waiting.is_empty() || tool.is_sequential() && self.is_running()) {
             let Some(asked) = self.waiting.pop_front() else { return };
             let surroundings = self.surroundings;
+            let (counts, tries) = (&surroundings.counts, surroundings.rules.options.tries);
             self.running.push(Box::pin(async move {
-                (asked.index, surroundings.call(tool, &asked).await)
+                let answered = tries::call(tool, &asked.call, tries, counts).await;
+                (asked.index, answered.map_err(Failure::from))
             }));
         }
     }

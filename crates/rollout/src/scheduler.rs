@@ -155,7 +155,7 @@ impl Scheduler {
         self.most_taken
     }
 
-    /// Most tokens that were held at once.
+    /// Most tokens of the budget that were held at once.
     pub(crate) const fn most_reserved_tokens(&self) -> usize {
         self.most_reserved_tokens
     }
@@ -166,7 +166,10 @@ impl Scheduler {
 
     fn settle(&mut self, reserved_tokens: usize) {
         self.reserved_tokens = reserved_tokens;
-        self.most_reserved_tokens = self.most_reserved_tokens.max(reserved_tokens);
+        // Episodes that outgrow what was expected of them may hold more than there is: the engine then
+        // throws some out, which it counts itself. Of the budget no more than all can be held.
+        let held = reserved_tokens.min(self.budget_tokens);
+        self.most_reserved_tokens = self.most_reserved_tokens.max(held);
     }
 
     /// Holds for a seat what its episode is expected to need by now.

@@ -4,12 +4,16 @@
 //! never what a tool said, never an earlier turn. What it can't decide it says; a failure of ours
 //! is an error, and no verdict.
 
+mod second_opinion;
+
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures::future::{BoxFuture, FutureExt as _};
 use rocstar_record::episode::{Verdict, VerdictKind};
 use rocstar_verify::{Extraction, Options, Report};
+
+pub use second_opinion::{MathVerify, Opinion, SecondVerifier, VerifierOptions, WithSecondOpinion};
 
 use crate::task::Task;
 
@@ -80,5 +84,6 @@ fn verdict(report: &Report) -> Verdict {
         }
         rocstar_verify::Verdict::Undecided { why } => (VerdictKind::Undecided, why.clone()),
     };
-    Verdict { kind, answer: found.then(|| report.answer.text.clone()), explanation }
+    let answer = found.then(|| report.answer.text.clone());
+    Verdict { kind, answer, explanation, second_opinion: None }
 }

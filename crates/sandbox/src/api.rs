@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use rocstar_jail::{Effective, InvalidRequest, Kind, Limits, Report, Request};
+use rocstar_verify::Rule;
 use serde::{Deserialize, Serialize};
 
 /// Whom the work is for. Fairness is between clients.
@@ -90,7 +91,8 @@ pub struct JudgeRequest {
     pub limits: Limits,
 }
 
-/// One case: standard input with the expected output, or assertions that run after the program.
+/// One case: standard input with the expected output or answer, or assertions that run after the
+/// program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, untagged)]
 pub enum JudgeCase {
@@ -102,6 +104,8 @@ pub enum JudgeCase {
         /// Expected standard output; surrounding white space does not count.
         expected_stdout: String,
     },
+    /// Looks for an answer in standard output and compares it as mathematics.
+    Answer(AnswerCase),
     /// Appends statements to the program; passes when they run to their end. The statements share
     /// the program's interpreter, so a hostile program can defeat them: use `Output` for rewards
     /// where it matters.
@@ -111,14 +115,63 @@ pub enum JudgeCase {
     },
 }
 
+/// A case whose output is an answer: a number, an expression, a set. `1/2` is `0.5`, whole numbers
+/// are equal exactly or not at all; the crate `rocstar-verify` has the rules.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerCase {
+    /// Standard input.
+    #[serde(default)]
+    pub stdin: String,
+    /// The answer that is right. Never enters the sandbox.
+    pub expected_answer: String,
+    /// Digits after the decimal point that count where a side is a decimal, at most
+    /// [`MAX_PRECISION`].
+    #[serde(default = "default_precision")]
+    pub precision: u32,
+    /// Names of variables matter: f(x) is not f(y).
+    #[serde(default = "default_strict")]
+    pub strict: bool,
+    /// A relation may be given where a set is asked for.
+    #[serde(default)]
+    pub allow_set_relation_comp: bool,
+}
+
+/// Most digits after the decimal point that may count.
+pub const MAX_PRECISION: u32 = 1_000;
+
+impl AnswerCase {
+    /// A case without input, compared as usual.
+    pub fn new(expected_answer: &str) -> Self {
+        Self {
+            stdin: String::new(),
+            expected_answer: expected_answer.to_owned(),
+            precision: default_precision(),
+            strict: default_strict(),
+            allow_set_relation_comp: false,
+        }
+    }
+}
+
+pub(crate) fn default_precision() -> u32 {
+    rocstar_verify::Options::default().precision
+}
+
+pub(crate) fn default_strict() -> bool {
+    rocstar_verify::Options::default().strict
+}
+
 /// Verdict on one case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Ran well and gave the expected result.
     Passed,
-    /// Ran to its end with another output.
+    /// Ran to its end with another output or answer.
     WrongOutput,
+    /// Ran to its end, and whether its answer is right could not be shown. Not a verdict on the
+    /// program.
+    Undecided,
     /// An assertion failed.
     AssertionFailed,
     /// Ended by an exception, an exit status, a signal or a limit: see the report.
@@ -147,6 +200,35 @@ pub struct CaseResult {
     pub verdict: Verdict,
     /// What happened.
     pub report: Option<Report>,
+    /// How the answer was compared; of a case with an expected answer whose program ended well.
+    #[serde(default)]
+    pub comparison: Option<Comparison>,
+}
+
+/// How an answer compares with the expected one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Comparison {
+    /// What was found.
+    pub verdict: AnswerVerdict,
+    /// The rule of equality that made it right.
+    pub rule: Option<Rule>,
+    /// Where the two differ, or what can't be read or decided.
+    pub explanation: Option<String>,
+}
+
+/// Is the answer the expected one?
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerVerdict {
+    /// The same.
+    Right,
+    /// Another one.
+    Wrong,
+    /// One side is no answer that can be read.
+    Unparseable,
+    /// Neither equality nor difference could be shown.
+    Undecided,
 }
 
 /// Why there is no report. Never the program's doing.

@@ -5,6 +5,8 @@
 //! cases up to the first one, in their order, that fails are judged, and all later ones are
 //! skipped, also those that ran beside it.
 
+mod answer;
+
 use std::sync::Arc;
 
 use futures::StreamExt as _;
@@ -15,7 +17,8 @@ use crate::intake::{Intake, check_count, run_program};
 use crate::runner::Answers;
 use crate::scheduler::Plan;
 use crate::submission::Source;
-use crate::{CaseResult, Error, JudgeCase, JudgeRequest, Judgement, Result, Verdict};
+use crate::{AnswerCase, CaseResult, Comparison, Error, JudgeCase, JudgeRequest, Judgement};
+use crate::{MAX_PRECISION, Result, Verdict};
 
 /// White space around the expected output that a program may print and still pass.
 const SPARE_BYTES: u64 = 64 << 10;
@@ -69,7 +72,7 @@ pub(crate) fn prepare(request: JudgeRequest, intake: &Intake) -> Result<Prepared
 
 fn asserts(case: &JudgeCase) -> Option<&String> {
     match case {
-        JudgeCase::Output { .. } => None,
+        JudgeCase::Output { .. } | JudgeCase::Answer(_) => None,
         JudgeCase::Asserts { asserts } => Some(asserts),
     }
 }
@@ -77,6 +80,7 @@ fn asserts(case: &JudgeCase) -> Option<&String> {
 fn case_bytes(case: &JudgeCase) -> usize {
     match case {
         JudgeCase::Output { stdin, expected_stdout } => stdin.len() + expected_stdout.len(),
+        JudgeCase::Answer(case) => case.stdin.len() + case.expected_answer.len(),
         JudgeCase::Asserts { asserts } => asserts.len(),
     }
 }
@@ -89,16 +93,14 @@ fn check_case(
 ) -> Result<(), (&'static str, String)> {
     match case {
         JudgeCase::Output { stdin, expected_stdout } => {
-            if stdin.len() > MAX_INPUT_BYTES {
-                let problem = format!("at most {MAX_INPUT_BYTES} bytes, has {}", stdin.len());
-                return Err(("stdin", problem));
+            check_texts(stdin, ("expected_stdout", expected_stdout), intake)
+        }
+        JudgeCase::Answer(case) => {
+            if case.precision > MAX_PRECISION {
+                let problem = format!("at most {MAX_PRECISION}, is {}", case.precision);
+                return Err(("precision", problem));
             }
-            let most = intake.most_kept_bytes().saturating_sub(SPARE_BYTES);
-            if expected_stdout.len() as u64 > most {
-                let problem = format!("at most {most} bytes, has {}", expected_stdout.len());
-                return Err(("expected_stdout", problem));
-            }
-            Ok(())
+            check_texts(&case.stdin, ("expected_answer", &case.expected_answer), intake)
         }
         JudgeCase::Asserts { asserts } => {
             let bytes = program.len() + 1 + asserts.len();
@@ -113,22 +115,38 @@ fn check_case(
     }
 }
 
+/// Checks the lengths of an input and of what is expected, which has this name.
+fn check_texts(
+    stdin: &str,
+    (name, expected): (&'static str, &str),
+    intake: &Intake,
+) -> Result<(), (&'static str, String)> {
+    if stdin.len() > MAX_INPUT_BYTES {
+        return Err(("stdin", format!("at most {MAX_INPUT_BYTES} bytes, has {}", stdin.len())));
+    }
+    let most = intake.most_kept_bytes().saturating_sub(SPARE_BYTES);
+    if expected.len() as u64 > most {
+        return Err((name, format!("at most {most} bytes, has {}", expected.len())));
+    }
+    Ok(())
+}
+
 /// The call that runs one case.
 fn call_of(request: &JudgeRequest, index: usize, kind: Kind, usual_kept_bytes: u64) -> Request {
     let call = Request { kind: Some(kind), limits: request.limits, ..Request::default() };
-    match &request.cases[index] {
-        JudgeCase::Output { stdin, expected_stdout } => {
-            // Enough of the output is kept to compare all of it.
-            let asked = request.limits.kept_bytes.unwrap_or(usual_kept_bytes);
-            let needed = expected_stdout.len() as u64 + SPARE_BYTES;
-            let limits = Limits { kept_bytes: Some(asked.max(needed)), ..request.limits };
-            let stdin = (!stdin.is_empty()).then(|| stdin.clone().into_bytes());
-            Request { program: request.program.clone(), stdin, limits, ..call }
-        }
+    let (stdin, expected) = match &request.cases[index] {
+        JudgeCase::Output { stdin, expected_stdout } => (stdin, expected_stdout),
+        JudgeCase::Answer(case) => (&case.stdin, &case.expected_answer),
         JudgeCase::Asserts { asserts } => {
-            Request { program: format!("{}\n{asserts}", request.program), ..call }
+            return Request { program: format!("{}\n{asserts}", request.program), ..call };
         }
-    }
+    };
+    // Enough of the output is kept to compare all of it.
+    let asked = request.limits.kept_bytes.unwrap_or(usual_kept_bytes);
+    let needed = expected.len() as u64 + SPARE_BYTES;
+    let limits = Limits { kept_bytes: Some(asked.max(needed)), ..request.limits };
+    let stdin = (!stdin.is_empty()).then(|| stdin.clone().into_bytes());
+    Request { program: request.program.clone(), stdin, limits, ..call }
 }
 
 /// What a report says about a case.
@@ -136,14 +154,13 @@ fn verdict(case: &JudgeCase, report: &Report) -> Verdict {
     match (case, &report.outcome) {
         (_, Outcome::Infrastructure { .. }) => Verdict::Infrastructure,
         (JudgeCase::Output { expected_stdout, .. }, outcome) if outcome.is_success() => {
-            let stdout = &report.stdout;
-            let whole = stdout.cut_bytes == 0 && stdout.base64.is_none();
-            if whole && stdout.text.trim() == expected_stdout.trim() {
-                Verdict::Passed
-            } else {
-                Verdict::WrongOutput
+            match whole_text(report) {
+                Some(text) if text.trim() == expected_stdout.trim() => Verdict::Passed,
+                _ => Verdict::WrongOutput,
             }
         }
+        // A text that can be compared was compared before.
+        (JudgeCase::Answer(_), outcome) if outcome.is_success() => Verdict::WrongOutput,
         // An exit with status 0 before the assertions have run is no pass.
         (JudgeCase::Asserts { .. }, Outcome::Ok) => Verdict::Passed,
         (JudgeCase::Asserts { .. }, Outcome::Exception { name, .. })
@@ -151,7 +168,35 @@ fn verdict(case: &JudgeCase, report: &Report) -> Verdict {
         {
             Verdict::AssertionFailed
         }
-        (JudgeCase::Output { .. } | JudgeCase::Asserts { .. }, _) => Verdict::Failed,
+        (JudgeCase::Output { .. } | JudgeCase::Answer(_) | JudgeCase::Asserts { .. }, _) => {
+            Verdict::Failed
+        }
+    }
+}
+
+/// Standard output, where all of it was kept and it is text.
+fn whole_text(report: &Report) -> Option<&str> {
+    let stdout = &report.stdout;
+    (stdout.cut_bytes == 0 && stdout.base64.is_none()).then_some(stdout.text.as_str())
+}
+
+/// A case with what its report says of it.
+async fn result(case: &JudgeCase, report: Report) -> CaseResult {
+    let compared = match (case, whole_text(&report)) {
+        (JudgeCase::Answer(case), Some(text)) if report.outcome.is_success() => {
+            compare(case.clone(), text.to_owned()).await
+        }
+        _ => (verdict(case, &report), None),
+    };
+    let (verdict, comparison) = compared;
+    CaseResult { verdict, report: Some(report), comparison }
+}
+
+/// Compares an answer off the runtime's threads, since that is arithmetic.
+async fn compare(case: AnswerCase, text: String) -> (Verdict, Option<Comparison>) {
+    match tokio::task::spawn_blocking(move || answer::compare(&case, &text)).await {
+        Ok((verdict, comparison)) => (verdict, Some(comparison)),
+        Err(_) => (Verdict::Infrastructure, None),
     }
 }
 
@@ -160,7 +205,7 @@ fn verdict(case: &JudgeCase, report: &Report) -> Verdict {
 fn ends_early(verdict: Verdict) -> bool {
     match verdict {
         Verdict::WrongOutput | Verdict::AssertionFailed | Verdict::Failed => true,
-        Verdict::Passed | Verdict::Skipped | Verdict::Infrastructure => false,
+        Verdict::Passed | Verdict::Undecided | Verdict::Skipped | Verdict::Infrastructure => false,
     }
 }
 
@@ -169,7 +214,7 @@ fn ends_early(verdict: Verdict) -> bool {
 /// # Errors
 /// The first error of a case that counts; the rest is given up.
 pub(crate) async fn judge(request: &JudgeRequest, mut answers: Answers) -> Result<Judgement> {
-    let skipped = || CaseResult { verdict: Verdict::Skipped, report: None };
+    let skipped = || CaseResult { verdict: Verdict::Skipped, report: None, comparison: None };
     let mut cases: Vec<CaseResult> = request.cases.iter().map(|_| skipped()).collect();
     let mut first_failed = usize::MAX;
     while let Some((index, answer)) = answers.next().await {
@@ -181,9 +226,8 @@ pub(crate) async fn judge(request: &JudgeRequest, mut answers: Answers) -> Resul
             // Nobody cancels a case at or before the first failed one but the service's end.
             return Err(Error::ShuttingDown);
         }
-        let verdict = verdict(&request.cases[index], &report);
-        cases[index] = CaseResult { verdict, report: Some(report) };
-        if request.stop_early && ends_early(verdict) {
+        cases[index] = result(&request.cases[index], report).await;
+        if request.stop_early && ends_early(cases[index].verdict) {
             first_failed = index;
             answers.give_up_from(index + 1);
         }
@@ -202,7 +246,7 @@ mod tests {
 
     use super::{call_of, prepare, verdict};
     use crate::intake::Intake;
-    use crate::{JudgeCase, JudgeRequest, Verdict};
+    use crate::{AnswerCase, JudgeCase, JudgeRequest, Verdict};
 
     fn output(expected_stdout: &str) -> JudgeCase {
         JudgeCase::Output { stdin: String::new(), expected_stdout: expected_stdout.to_owned() }
@@ -277,9 +321,12 @@ mod tests {
 
     #[test]
     fn the_expected_output_is_no_part_of_the_call() {
-        let request = request("print(4)", vec![output("the secret")]);
-        let call = call_of(&request, 0, Kind::Bare, 0);
-        assert!(!format!("{call:?}").contains("secret"), "{call:?}");
+        let answer = JudgeCase::Answer(AnswerCase::new("the secret"));
+        let request = request("print(4)", vec![output("the secret"), answer]);
+        for index in 0..2 {
+            let call = call_of(&request, index, Kind::Bare, 0);
+            assert!(!format!("{call:?}").contains("secret"), "{call:?}");
+        }
     }
 
     #[test]
@@ -291,5 +338,8 @@ mod tests {
         assert_eq!(refusal(request("1", vec![output(""), asserts("\0")])), "cases[1].asserts");
         let long = output(&"1".repeat(17 << 20));
         assert_eq!(refusal(request("1", vec![long])), "cases[0].expected_stdout");
+        let precise = AnswerCase { precision: 1_001, ..AnswerCase::new("1") };
+        let precise = JudgeCase::Answer(precise);
+        assert_eq!(refusal(request("1", vec![precise])), "cases[0].precision");
     }
 }

@@ -18,8 +18,9 @@ mod stats;
 mod submission;
 
 pub use api::{
-    Batch, CaseResult, ClientId, Error, JudgeCase, JudgeRequest, Judgement, MAX_BATCH_CALLS,
-    Reports, Result, Sandbox, Schedule, SessionId, SessionOptions, Verdict,
+    AnswerCase, AnswerVerdict, Batch, CaseResult, ClientId, Comparison, Error, JudgeCase,
+    JudgeRequest, Judgement, MAX_BATCH_CALLS, MAX_PRECISION, Reports, Result, Sandbox, Schedule,
+    SessionId, SessionOptions, Verdict,
 };
 pub use client::HttpClient;
 pub use local::{LocalSandbox, ServiceConfig};

@@ -22,6 +22,9 @@ use crate::error::{Error, on_file};
 use crate::examples::hexadecimal;
 use crate::recipe::CheckpointOptions;
 
+/// The file of a checkpoint that has the tools which its model was trained with.
+pub const TOOLS: &str = "tools.json";
+
 const FORMAT: u32 = 1;
 const PARTIAL: &str = ".partial";
 

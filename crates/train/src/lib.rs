@@ -30,6 +30,6 @@ mod sft;
 
 pub use error::{Error, Place};
 pub use observer::{EvaluationMetrics, Event, Observer, Outcome, StepMetrics};
-pub use plan::{Needs, RolloutPlan, StagePlan, available_memory_bytes};
+pub use plan::{BYTES_PER_EPISODE_TOKEN, Needs, RolloutPlan, StagePlan, available_memory_bytes};
 pub use prepare::{Outline, Prepared};
 pub use run::{Start, World, directory_of, measure, run};

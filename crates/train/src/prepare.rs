@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use rocstar_chat::{Family, Tokenizer, Transcript};
 use rocstar_nn::config::ModelConfig;
-use rocstar_rollout::{Policy, Task, ToolMode};
+use rocstar_record::message::ToolSpec;
+use rocstar_rollout::{Policy, PythonTool, Task, ToolMode};
 
 use crate::data::{self, Conversation};
 use crate::error::Error;
@@ -68,6 +69,24 @@ impl Work {
             Self::Sft(work) => work.options.keep_optimizer,
             Self::Rl(work) => work.options.keep_optimizer,
         }
+    }
+
+    /// Tools that the model is told of, where they are the same in all its conversations.
+    pub(crate) fn tools(&self) -> Vec<ToolSpec> {
+        match self {
+            Self::Sft(work) if work.options.practice.is_some() => tools_of(ToolMode::Stateless),
+            Self::Sft(_) => Vec::new(),
+            Self::Rl(work) => tools_of(work.options.rollout.tool),
+        }
+    }
+}
+
+/// What a policy is told of its tool.
+fn tools_of(mode: ToolMode) -> Vec<ToolSpec> {
+    match mode {
+        ToolMode::None => Vec::new(),
+        ToolMode::Stateless => vec![PythonTool::description(false)],
+        ToolMode::Session => vec![PythonTool::description(true)],
     }
 }
 

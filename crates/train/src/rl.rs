@@ -307,6 +307,7 @@ impl Times {
         let known = generating + tools + verifying + updating + loading;
         let reserved = self.rolling.iter().map(|usage| usage.most_reserved_tokens).max();
         let kv_use_max = reserved.unwrap_or(0) as f64 / self.kv_tokens.max(1) as f64;
+        let tokens = metrics.policy_tokens as f64;
         RlStepMetrics {
             kv_use_max,
             seconds: total,
@@ -316,7 +317,7 @@ impl Times {
             seconds_updating: updating,
             seconds_weights: loading,
             seconds_other: (total - known).max(0.0),
-            tokens_per_s: metrics.policy_tokens as f64 / generating,
+            tokens_per_s: if generating > 0.0 { tokens / generating } else { 0.0 },
             ..metrics.clone()
         }
     }

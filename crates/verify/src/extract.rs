@@ -12,10 +12,10 @@ use std::borrow::Cow;
 
 use boxes::{boxes, joined_boxes};
 use pieces::{bare_number, formulas, last_number, stands_alone};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How an answer is looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extraction {
     /// `\boxed{…}` inside `<answer>…</answer>` only.

@@ -1,6 +1,6 @@
 //! What a verification says, and how it may be asked.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::extract::{Extraction, ExtractionRule};
 
@@ -63,7 +63,7 @@ pub enum Side {
 }
 
 /// The rule of equality that fired, from the strongest to the weakest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
     /// The same text, where it could not be read as mathematics.
@@ -83,6 +83,20 @@ pub enum Rule {
     Numeric,
     /// The same to the decimal digits that count.
     Decimal,
+}
+
+impl Rule {
+    /// All, from the strongest to the weakest.
+    pub const ALL: [Self; 8] = [
+        Self::Text,
+        Self::Words,
+        Self::Exact,
+        Self::Algebra,
+        Self::Unit,
+        Self::Modular,
+        Self::Numeric,
+        Self::Decimal,
+    ];
 }
 
 /// A side of the comparison as it was understood.

@@ -4,21 +4,17 @@
 //! its directory goes on, is replayed and served as any other, and every figure of the result stands
 //! in there too.
 
-mod episodes;
-mod result;
-
 use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Args;
+use rocstar_train::Outcome;
 use rocstar_train::recipe::Recipe;
-use rocstar_train::rl::metrics::{RlEvaluationMetrics, RlStepMetrics};
-use rocstar_train::{Event, Observer, Outcome};
 
-use self::result::QuickstartResult;
-use super::train::launch::{self, Begin, Ended};
+use super::train::launch::{self, Begin, Ended, Way};
 use super::train::recipe::{self, LayerOptions};
+use super::train::report::RunReport;
 use super::train::show::Show;
 use super::train::stop::Stop;
 use super::train::{advise, command_line};
@@ -66,9 +62,10 @@ impl Quickstart {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         let recipe = self.recipe()?;
         let begun = Instant::now();
-        let mut watch = Watch::new(Show::new(terminal, false, Stop::new()?));
-        let ended = launch::run(recipe, Begin::New, &self.sandbox, &mut watch, terminal);
-        let heard = watch.finish()?;
+        let mut show = Show::new(terminal, false, Stop::new()?);
+        let way = Way { begin: Begin::New, sandbox: &self.sandbox, metrics: None };
+        let ended = launch::run(recipe, way, &mut show, terminal);
+        show.finish()?;
         let Ended { path, prepared, outcome } = ended?;
         let config = path.join("config.toml");
         let resume = || self.resume_command(&config);
@@ -84,16 +81,17 @@ impl Quickstart {
             Err(error) => return Err(advise(error)),
         }
         let seconds = begun.elapsed().as_secs_f64();
-        let result = QuickstartResult::new(&path, &prepared, &heard, seconds)?;
+        let report = RunReport::of(&path, &prepared, Some(seconds))?
+            .context("the recipe has no evaluation of reinforcement learning to compare")?;
         if self.json {
-            terminal.json(&result)?;
+            terminal.json(&report)?;
         } else {
-            result.show(terminal)?;
+            terminal.data(report.text().as_bytes())?;
         }
-        if let Some(why) = result.why_not_learnt() {
+        if let Some(why) = report.why_not_learnt() {
             terminal.note(why);
         }
-        Ok(Finish::from_good(result.learnt))
+        Ok(Finish::from_good(report.learnt))
     }
 
     fn recipe(&self) -> anyhow::Result<Recipe> {
@@ -134,46 +132,4 @@ fn free_name(recipe: &Recipe) -> String {
     let names = std::iter::once(name.clone()).chain((2..).map(|number| format!("{name}-{number}")));
     let is_free = |name: &String| !recipe.run.folder.join(name).join("config.toml").exists();
     names.take(10_000).find(is_free).unwrap_or_else(|| name.clone())
-}
-
-/// What was heard of a run.
-#[derive(Debug, Default)]
-struct Heard {
-    evaluations: Vec<RlEvaluationMetrics>,
-    steps: Vec<RlStepMetrics>,
-}
-
-/// Shows a run and keeps what its result is made of.
-#[derive(Debug)]
-struct Watch {
-    show: Show,
-    heard: Heard,
-}
-
-impl Watch {
-    fn new(show: Show) -> Self {
-        Self { show, heard: Heard::default() }
-    }
-
-    fn finish(self) -> anyhow::Result<Heard> {
-        self.show.finish()?;
-        Ok(self.heard)
-    }
-}
-
-impl Observer for Watch {
-    fn event(&mut self, event: &Event) {
-        match event {
-            Event::RlEvaluation(metrics) => {
-                self.heard.evaluations.push(RlEvaluationMetrics::clone(metrics));
-            }
-            Event::RlStep(metrics) => self.heard.steps.push(RlStepMetrics::clone(metrics)),
-            _ => {}
-        }
-        self.show.event(event);
-    }
-
-    fn wants_stop(&mut self) -> bool {
-        self.show.wants_stop()
-    }
 }

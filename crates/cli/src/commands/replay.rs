@@ -1,4 +1,4 @@
-//! `rocstar replay`: a run's episodes, made again from what is written down of them.
+//! `rocstar replay`: episodes of a run or of a file, made again from what is written down of them.
 //!
 //! Invariant: the policy writes what it wrote, and everything behind it is done anew by the same code
 //! that training uses: calls are read and run, answers are verified, rollouts are chosen. What comes
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use clap::Args;
 use rocstar_record::episode::{Episode, Group};
+use rocstar_record::log::Records;
 use rocstar_record::run::Reader;
 use rocstar_rollout::{At, MathVerifier, Policy, PythonTool, RecordedGenerator, RolloutOptions};
 use rocstar_rollout::{Rollouts, Task, Tool};
@@ -24,23 +25,29 @@ use rocstar_train::recipe::{Recipe, RlStage, Stage};
 use tokio::runtime::Runtime;
 
 use self::report::Report;
+use super::rollout::stage::StageOptions;
 use super::train::{launch, outlook};
 use crate::failure::{Finish, HintExt as _, WrongUse};
 use crate::service;
 use crate::settings::SandboxOptions;
 use crate::terminal::Terminal;
 
-/// Make a run's episodes again from what is written down, and compare
+/// Make episodes again from what is written down, and compare
 ///
 /// Runs every tool call of the recorded episodes again, verifies every answer again and chooses among
 /// the rollouts again, and lists what comes out otherwise. With `--selection` it also shows what other
-/// settings would have chosen. Needs the run's tasks, not its weights. Exit status 1 if something
-/// differs that chance or a limit of time doesn't explain.
+/// settings would have chosen. Needs the tasks and the tokenizer, not the weights. Exit status 1 if
+/// something differs that chance or a limit of time doesn't explain.
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
-    /// The run's directory
-    #[arg(value_name = "RUN")]
+    /// A run's directory, or a file that `rocstar rollout` wrote
+    #[arg(value_name = "RUN|FILE")]
     run: PathBuf,
+    /// Of a file: the recipe that was rolled out; and below, what else was said of it
+    #[arg(long = "recipe", value_name = "RECIPE")]
+    recipes: Vec<PathBuf>,
+    #[command(flatten)]
+    rolled_out: StageOptions,
     /// Step whose episodes are made again, or `all`
     #[arg(long, value_name = "N|all", default_value = "all", value_parser = parse_steps)]
     step: Steps,
@@ -53,6 +60,9 @@ pub(crate) struct Replay {
     #[command(flatten)]
     sandbox: SandboxOptions,
 }
+
+/// Groups of a file that are made again together: bounds memory.
+const GROUPS_TOGETHER: usize = 64;
 
 /// Which steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,8 +90,22 @@ impl Replay {
     /// Runs the command.
     ///
     /// # Errors
-    /// The run or its tasks can't be read, or the code environment does not start.
+    /// The episodes or their tasks can't be read, or the code environment does not start.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
+        let report = if self.run.is_file() {
+            self.file(terminal)?
+        } else {
+            if !self.recipes.is_empty() || self.rolled_out.is_given() {
+                return Err(WrongUse::error(format!("{} is no file", self.run.display())))
+                    .hint("a run's recipe stands in the run: give none");
+            }
+            self.directory(terminal)?
+        };
+        report.show(self.json, terminal)?;
+        Ok(Finish::from_good(report.is_good()))
+    }
+
+    fn directory(&self, terminal: Terminal) -> anyhow::Result<Report> {
         let reader = Reader::open(&self.run)?;
         let steps = self.steps(&reader)?;
         let places = places(&reader)?;
@@ -105,19 +129,61 @@ impl Replay {
             let place = places.get(&step).copied();
             let place =
                 place.with_context(|| format!("metrics.jsonl tells nothing of step {step}"))?;
-            let options = stage(&prepared, place.stage)?;
             let groups: Vec<Group> = reader.groups(step)?.collect::<Result<_, _>>()?;
-            let made = player.play(options, &groups)?;
-            report.add_episodes(step, compare::groups(step, &groups, &made), &groups);
-            let other = reselect::with(&options.selection, &self.selection)?;
-            let seed = prepared.recipe().seed;
-            let choice = reselect::Choice { seed, step, first_task: place.first_task, options };
-            report.add_choice(&choice, &groups, other.as_ref())?;
+            self.again(&player, (step, place), &groups, &mut report)?;
             bar.inc(1);
         }
         bar.finish_and_clear();
-        report.show(self.json, terminal)?;
-        Ok(Finish::from_good(report.is_good()))
+        Ok(report)
+    }
+
+    fn file(&self, terminal: Terminal) -> anyhow::Result<Report> {
+        if self.recipes.is_empty() {
+            return Err(WrongUse::error("a file of episodes says nothing of its tasks"))
+                .hint("give the recipe that was rolled out: `--recipe FILE`");
+        }
+        let mut records = Records::<Group>::open(&self.run)
+            .with_context(|| format!("can't read {}", self.run.display()))?
+            .peekable();
+        let first = records.peek().and_then(|first| first.as_ref().ok());
+        let samples = first.map(|group| group.episodes().count() + group.lost.len());
+        let (recipe, stage) = self.rolled_out.resolve(&self.recipes, samples)?;
+        let (prepared, _) = launch::prepare(recipe, terminal)?;
+        let runtime = service::runtime()?;
+        let mut sandbox: Option<Arc<dyn Sandbox>> = None;
+        if prepared.needs_sandbox() {
+            sandbox = Some(service::start_for_run(&runtime, &self.sandbox, terminal)?.0);
+        }
+        let player = Player::new(&prepared, sandbox, &runtime);
+        let mut report = Report::new(&self.run);
+        let mut place = Place { stage, first_task: 0 };
+        loop {
+            let part = records.by_ref().take(GROUPS_TOGETHER);
+            let groups: Vec<Group> = part.collect::<Result<_, _>>()?;
+            let Some(step) = groups.first().map(|group| group.step) else { return Ok(report) };
+            for group in &groups {
+                group.check().with_context(|| format!("task `{}`", group.task.0))?;
+            }
+            self.again(&player, (step, place), &groups, &mut report)?;
+            place.first_task += groups.len() as u64;
+        }
+    }
+
+    /// Makes groups again that were made together.
+    fn again(
+        &self,
+        player: &Player<'_>,
+        (step, place): (u64, Place),
+        groups: &[Group],
+        report: &mut Report,
+    ) -> anyhow::Result<()> {
+        let options = stage(player.prepared, place.stage)?;
+        let made = player.play(options, groups)?;
+        report.add_episodes(step, compare::groups(step, groups, &made), groups);
+        let other = reselect::with(&options.selection, &self.selection)?;
+        let seed = player.prepared.recipe().seed;
+        let choice = reselect::Choice { seed, step, first_task: place.first_task, options };
+        report.add_choice(&choice, groups, other.as_ref())
     }
 
     fn steps(&self, reader: &Reader) -> anyhow::Result<Vec<u64>> {

@@ -1,5 +1,7 @@
 //! `rocstar rollout`: the episodes of a recipe's tasks, to a file, without learning from them.
 
+pub(crate) mod stage;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,13 +13,13 @@ use rocstar_nn::step::Model;
 use rocstar_record::episode::Group;
 use rocstar_record::log::Log;
 use rocstar_sandbox::Sandbox;
-use rocstar_train::recipe::{ModelOptions, Recipe, RlStage, Stage};
+use rocstar_train::recipe::{RlStage, Stage};
 use rocstar_train::rl::metrics::RlStepMetrics;
 use rocstar_train::{Error, Event, Observer, Prepared, World};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::train::recipe::{self, LayerOptions};
+use self::stage::StageOptions;
 use super::train::show::percent;
 use super::train::stop::Stop;
 use super::train::{advise, launch};
@@ -39,25 +41,14 @@ pub(crate) struct Rollout {
     /// File to write: a log of groups, compressed
     #[arg(long, value_name = "FILE.jsonl.zst")]
     out: PathBuf,
-    /// Model in place of the recipe's: a Hugging Face folder (such as a run's `checkpoints/latest`), a
-    /// `.gguf` file, or the name of a fetched model
-    #[arg(long, value_name = "PATH|NAME")]
-    model: Option<PathBuf>,
-    /// Stage of reinforcement learning, from 0 [default: the first]
-    #[arg(long, value_name = "N")]
-    stage: Option<usize>,
+    #[command(flatten)]
+    stage: StageOptions,
     /// Tasks, from the first that the stage takes on [default: those of one step]
     #[arg(long, value_name = "N")]
     tasks: Option<usize>,
     /// Rollouts of each task [default: the recipe's]
     #[arg(long, value_name = "K")]
     samples: Option<usize>,
-    /// Seed of every draw [default: the recipe's]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
-    /// One value of the recipe by its path, such as `stage.1.rollout.temperature=0.6`
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    assignments: Vec<String>,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -80,7 +71,7 @@ impl Rollout {
     /// # Errors
     /// Recipe, model or file can't be used, or the code environment does not start.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
-        let (recipe, stage) = self.recipe()?;
+        let (recipe, stage) = self.stage.resolve(&self.recipes, self.samples)?;
         if self.out.exists() {
             return Err(WrongUse::error(format!("{} exists already", self.out.display())))
                 .hint("choose another file, or remove it");
@@ -105,33 +96,6 @@ impl Rollout {
             .unwrap_or_else(|| options(&prepared, stage).map_or(0, |it| it.tasks_per_step));
         let metrics = self.roll_out(&prepared, (stage, count), &model, &world, terminal)?;
         self.report(&metrics, count, terminal)
-    }
-
-    /// The recipe, with the stage that is rolled out.
-    fn recipe(&self) -> anyhow::Result<(Recipe, usize)> {
-        let layers =
-            LayerOptions { files: &self.recipes, assignments: &self.assignments, run: None };
-        let mut recipe = recipe::resolve(&layers)?;
-        recipe::choose_threads(&mut recipe);
-        recipe.seed = self.seed.unwrap_or(recipe.seed);
-        if let Some(path) = &self.model {
-            let template = recipe.model.template;
-            recipe.model =
-                ModelOptions { path: Some(path.clone()), template, ..ModelOptions::default() };
-        }
-        let is_rl = |stage: &Stage| matches!(stage, Stage::Rl(_));
-        let first = recipe.stage.iter().position(is_rl);
-        let index = self.stage.or(first).unwrap_or(0);
-        let Some(Stage::Rl(stage)) = recipe.stage.get_mut(index) else {
-            return Err(WrongUse::error(format!(
-                "the recipe has no stage {index} of reinforcement learning"
-            )));
-        };
-        if let Some(samples) = self.samples {
-            stage.rollout.samples = samples;
-            stage.selection.keep = stage.selection.keep.min(samples);
-        }
-        Ok((recipe, index))
     }
 
     fn roll_out(

@@ -4,9 +4,11 @@
 //! however the command ends, it says how to go on.
 
 pub(crate) mod launch;
+mod metrics;
 pub(crate) mod model;
 pub(crate) mod outlook;
 pub(crate) mod recipe;
+pub(crate) mod report;
 pub(crate) mod show;
 pub(crate) mod stop;
 
@@ -14,9 +16,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rocstar_train::recipe::Recipe;
-use rocstar_train::{Error, Outcome};
+use rocstar_train::{Error, Outcome, Prepared};
 
-use self::launch::{Begin, Ended};
+use self::launch::{Begin, Ended, Way};
+use self::metrics::MetricsOptions;
+use self::report::RunReport;
 use self::show::Show;
 use self::stop::Stop;
 use crate::env_vars;
@@ -52,6 +56,8 @@ pub(crate) struct Train {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    metrics: MetricsOptions,
+    #[command(flatten)]
     sandbox: SandboxOptions,
 }
 
@@ -68,10 +74,11 @@ impl Train {
         let begin = self.resume.map_or(Begin::New, Begin::Resume);
         let stop = Stop::new()?;
         let mut show = Show::new(terminal, self.json, stop);
-        let ended = launch::run(recipe, begin, &self.sandbox, &mut show, terminal);
+        let way = Way { begin, sandbox: &self.sandbox, metrics: Some(&self.metrics) };
+        let ended = launch::run(recipe, way, &mut show, terminal);
         show.finish()?;
-        let Ended { path, outcome, .. } = ended?;
-        self.conclude(outcome, &path, terminal)
+        let Ended { path, prepared, outcome } = ended?;
+        self.conclude(outcome, &path, &prepared, terminal)
     }
 
     fn layers(&self) -> recipe::LayerOptions<'_> {
@@ -93,6 +100,7 @@ impl Train {
         &self,
         outcome: Result<Outcome, Error>,
         path: &Path,
+        prepared: &Prepared,
         terminal: Terminal,
     ) -> anyhow::Result<Finish> {
         let latest = path.join("checkpoints/latest");
@@ -101,6 +109,12 @@ impl Train {
             Ok(Outcome::Finished) => {
                 let last = std::fs::canonicalize(&latest).unwrap_or(latest);
                 if !self.json {
+                    // Standard output has the checkpoint's path alone, for scripts.
+                    match RunReport::of(path, prepared, None) {
+                        Ok(Some(report)) => terminal.note(report.with_short_episodes().text()),
+                        Ok(None) => {}
+                        Err(error) => terminal.note(format_args!("no report: {error:#}")),
+                    }
                     terminal.data(format!("{}\n", last.display()).as_bytes())?;
                 }
                 Ok(Finish::Good)

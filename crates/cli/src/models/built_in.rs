@@ -23,12 +23,13 @@ macro_rules! files {
 }
 
 /// Its files; `recipes/quickstart-model.toml` makes them.
-const FILES: [(&str, &[u8]); 5] = files![
+const FILES: [(&str, &[u8]); 6] = files![
     "config.json",
     "model.safetensors",
     "tokenizer.json",
     "tokenizer_config.json",
-    "chat_template.jinja"
+    "chat_template.jinja",
+    "tools.json"
 ];
 
 /// The folder of the model, written if it isn't there.

@@ -9,6 +9,7 @@ mod live;
 mod model;
 mod plan;
 mod quickstart;
+mod reinforcement;
 mod serve;
 mod settings;
 mod setup;

@@ -27,10 +27,10 @@ const SMALL: [&str; 9] = [
 ];
 
 /// Fewer interpreters to warm, and no layer that this host may lack.
-const SANDBOX: [&str; 3] = ["--sandbox-config", "sandbox.toml", "--allow-degraded"];
+pub(crate) const SANDBOX: [&str; 3] = ["--sandbox-config", "sandbox.toml", "--allow-degraded"];
 
 /// A folder with the code environment's configuration.
-fn harness() -> Harness {
+pub(crate) fn harness() -> Harness {
     let harness = Harness::new();
     let config = "[service.jail]\nscientific = false\n";
     fs::write(harness.path().join("sandbox.toml"), config).unwrap();
@@ -41,17 +41,17 @@ fn small() -> Vec<&'static str> {
     SMALL.iter().flat_map(|assignment| ["--set", assignment]).collect()
 }
 
-fn quickstart(harness: &Harness, arguments: &[&str]) -> Output {
+pub(crate) fn quickstart(harness: &Harness, arguments: &[&str]) -> Output {
     let arguments = [&["quickstart"], &SANDBOX[..], small().as_slice(), arguments].concat();
     harness.command(&arguments).output().unwrap()
 }
 
-fn json(output: &Output) -> Value {
+pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", show(output)))
 }
 
-fn groups(run: &Path) -> Vec<Group> {
+pub(crate) fn groups(run: &Path) -> Vec<Group> {
     let reader = Reader::open(run).unwrap();
     let steps = reader.episode_steps().unwrap();
     steps.into_iter().flat_map(|step| reader.groups(step).unwrap().map(Result::unwrap)).collect()
@@ -169,6 +169,21 @@ fn rolls_out_to_a_file(harness: &Harness) {
     let five = read("five.jsonl.zst");
     assert_eq!(five.len(), 5);
     assert!(five.iter().all(|group| group.check().is_ok() && group.episodes().count() == 3));
+    // The file is made again as a run is, with its recipe beside it.
+    let replay = |arguments: &[&str]| {
+        let arguments = [&["replay", "five.jsonl.zst"], &SANDBOX[..], arguments].concat();
+        harness.command(&arguments).output().unwrap()
+    };
+    let recipe = ["--recipe", "runs/quickstart/config.toml"];
+    let output = replay(&[&recipe[..], &["--json", "--selection", "mode=off"]].concat());
+    assert!(output.status.success(), "{}", show(&output));
+    let report = json(&output);
+    assert_eq!((&report["groups"], &report["episodes"]), (&5.into(), &15.into()));
+    assert_eq!(report["choice_differences"], Value::Array(Vec::new()));
+    assert!(show(&replay(&[])).contains("`--recipe FILE`"));
+    let of_run = ["replay", "runs/quickstart", "--seed", "3"];
+    let text = show(&harness.command(&of_run).output().unwrap());
+    assert!(text.contains("runs/quickstart is no file"), "{text}");
     // Fewer tasks are the first of them, with the same tokens.
     let output = rollout(&["--tasks", "2", "--samples", "3", "--out", "two.jsonl.zst"]);
     assert!(show(&output).contains("tokens of a response"), "{}", show(&output));
@@ -232,6 +247,13 @@ fn an_interrupt_while_episodes_run_saves_and_the_run_goes_on() {
     let text = show(&output);
     assert!(output.status.success(), "{text}");
     assert!(text.contains(&format!("going on after step {saved}\n")), "{text}");
+    // The report of the whole run, as a quickstart that was not stopped tells it; standard output has
+    // the checkpoint alone.
+    for part in ["held-out problems", "20 steps, 240 rollouts", "next:\n  rocstar replay"] {
+        assert!(text.contains(part), "{part} is missing in {text}");
+    }
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(stdout.ends_with("checkpoints/step_000020\n") && stdout.lines().count() == 1);
 }
 
 /// What a run leaves, without what is measured: metrics, episodes, weights and moments.

@@ -237,6 +237,7 @@ fn episode(step: u64, task: u64, sample: usize, size: Size, said: Option<&str>) 
             kind: if right { VerdictKind::Right } else { VerdictKind::Wrong },
             answer: Some(result.to_string()),
             explanation: format!("{} and {result}", a * b),
+            second_opinion: None,
         },
         reward: f64::from(u8::from(right)),
         timing: Timing { total_us: wall_us + 60_000, generating_us: 58_000, tools_us: wall_us },

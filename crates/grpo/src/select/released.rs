@@ -7,7 +7,7 @@
 
 use super::{RocConfig, SelectionError};
 use crate::Facts;
-use crate::penalty::Penalties;
+use crate::penalty;
 
 pub(super) fn kept(rollouts: &[&Facts], config: &RocConfig) -> Result<Vec<u32>, SelectionError> {
     let (mut right, wrong): (Vec<&Facts>, Vec<&Facts>) = rollouts.iter().partition(|it| it.right);
@@ -35,7 +35,7 @@ pub(super) fn kept(rollouts: &[&Facts], config: &RocConfig) -> Result<Vec<u32>, 
         return Err(SelectionError::ReleasedCounts { zero, nonzero, keep });
     }
     // Stable: equal penalties stay in the order of the samples.
-    right.sort_by(|a, b| Penalties::of(a).total().total_cmp(&Penalties::of(b).total()));
+    right.sort_by(|a, b| penalty::of(a).total().total_cmp(&penalty::of(b).total()));
     let right = right.into_iter().take(nonzero);
     Ok(right.chain(wrong.into_iter().take(zero)).map(|facts| facts.sample).collect())
 }

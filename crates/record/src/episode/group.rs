@@ -109,6 +109,13 @@ pub struct Lost {
     pub cause: DropCause,
 }
 
+impl Penalties {
+    /// p_total: their sum, which the selection weighs.
+    pub fn total(&self) -> f64 {
+        self.tool_errors + self.answer_format
+    }
+}
+
 impl Group {
     /// All its episodes with their penalties, those that are kept first.
     pub fn episodes(&self) -> impl Iterator<Item = (&Episode, &Penalties)> {

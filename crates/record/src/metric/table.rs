@@ -223,5 +223,5 @@ const SPEED: &[Metric] = &[
         "times that an episode lost its place in the cache and was computed again",
     )
     .at_most(0.0, "reservations are too small: fewer episodes should run at once").measured(),
-    metric("kv_use_max", "share", "largest part of the key and value cache that was reserved at once").at(&[RlStep]).measured(),
+    metric("kv_use_max", "share", "largest part of the key and value cache that was reserved at once, at most all of it").at(&[RlStep]).measured(),
 ];

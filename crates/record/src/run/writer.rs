@@ -359,6 +359,34 @@ mod tests {
         assert!(matches!(directory.cut_back(1, 1000), Err(Error::MetricsChanged { .. })));
     }
 
+    /// The disk is full: `/dev/full` refuses every write.
+    #[test]
+    fn a_full_disk_costs_a_line_and_none_before_it() {
+        if !Path::new("/dev/full").exists() {
+            return println!("SKIP there is no /dev/full");
+        }
+        let (_folder, mut directory) = begun();
+        let path = directory.path().to_owned();
+        directory.metric(&json!({"step": 1})).unwrap();
+        directory.event("saved", json!({})).unwrap();
+        let full = || Lines::open("/dev/full".into()).unwrap();
+        let metrics = std::mem::replace(&mut directory.metrics, full());
+        let events_file = std::mem::replace(&mut directory.events, full());
+        let metric = directory.metric(&json!({"step": 2})).unwrap_err();
+        let event = directory.event("lost", json!({})).unwrap_err();
+        for error in [metric, event] {
+            let Error::File { action: "write", source, .. } = &error else { panic!("{error}") };
+            assert_eq!(source.kind(), std::io::ErrorKind::StorageFull);
+        }
+        // There is room again.
+        (directory.metrics, directory.events) = (metrics, events_file);
+        directory.metric(&json!({"step": 2})).unwrap();
+        directory.event("again", json!({})).unwrap();
+        let metrics = fs::read_to_string(path.join(METRICS)).unwrap();
+        assert_eq!(metrics, "{\"step\":1}\n{\"step\":2}\n");
+        assert_eq!(events(&path), ["\"saved\"", "\"again\""]);
+    }
+
     fn group(step: u64) -> Group {
         Group {
             schema: crate::episode::SCHEMA_VERSION,

@@ -194,6 +194,39 @@ fn a_full_disk_costs_only_what_was_being_written() {
     assert_eq!(fs::read_dir(episodes).unwrap().count(), 1, "nothing is left behind");
 }
 
+/// Set in the process that may write files of a few kilobytes only.
+const LIMITED: &str = "ROCSTAR_TEST_LIMITED_FILES";
+
+/// The last line that a nearly full disk takes is taken in part: a limit on the size of files does the
+/// same, and needs a process of its own.
+#[test]
+fn a_line_of_which_a_part_fits_leaves_nothing_of_it() {
+    if std::env::var_os(LIMITED).is_some() {
+        return fill_metrics_and_events();
+    }
+    let test = "run::a_line_of_which_a_part_fits_leaves_nothing_of_it";
+    let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\" --nocapture";
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", limited]).arg(std::env::current_exe().unwrap()).arg(test);
+    let output = command.env(LIMITED, "1").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+fn fill_metrics_and_events() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut directory = begun(folder.path());
+    let line = |step: usize| json!({ "step": step, "of": "a line that is none of the shortest" });
+    let metrics = (1..).find(|step| directory.metric(&line(*step)).is_err()).unwrap() - 1;
+    let events = (1..).find(|step| directory.event("step", line(*step)).is_err()).unwrap() - 1;
+    assert!(metrics > 20 && events > 20, "{metrics} and {events}");
+    let reader = Reader::open(directory.path()).unwrap();
+    for (lines, count) in [(reader.metrics(), metrics), (reader.events(), events)] {
+        let steps: Vec<_> = lines.unwrap().map(|line| line.unwrap()["step"].clone()).collect();
+        assert_eq!(steps, (1..=count).map(|step| json!(step)).collect::<Vec<_>>());
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -103,6 +103,7 @@ pub(crate) fn episode() -> Episode {
             kind: VerdictKind::Wrong,
             answer: Some("8".into()),
             explanation: "7 and 8".into(),
+            second_opinion: None,
         },
         reward: 0.0,
         timing: Timing { total_us: 9000, generating_us: 7000, tools_us: 1600 },

@@ -64,7 +64,12 @@ fn ran(text: &str) -> Answered {
 }
 
 fn finished(machine: Machine, finish: Finish) -> Episode {
-    let verdict = Verdict { kind: VerdictKind::Right, answer: None, explanation: String::new() };
+    let verdict = Verdict {
+        kind: VerdictKind::Right,
+        answer: None,
+        explanation: String::new(),
+        second_opinion: None,
+    };
     let episode = machine.into_episode(finish, verdict, Timing::default());
     assert_eq!(episode.check(), Ok(()));
     episode
@@ -273,7 +278,7 @@ proptest! {
             }
         };
         let verdict =
-            Verdict { kind: VerdictKind::Wrong, answer: None, explanation: String::new() };
+            Verdict { kind: VerdictKind::Wrong, answer: None, explanation: String::new(), second_opinion: None };
         let episode = machine.into_episode(finish, verdict, Timing::default());
         prop_assert_eq!(episode.check(), Ok(()));
         prop_assert!(episode.response_tokens() <= response_tokens.min(room));

@@ -25,7 +25,7 @@ pub struct Demonstration {
 /// Share of the demonstrations whose program is the right one; each of the three others of its kind
 /// is shown in a third of the rest. A little more than chance, so that a model has an inkling of what
 /// the words mean, and no more.
-const RIGHT_SHARE: f64 = 0.31;
+const RIGHT_SHARE: f64 = 0.28;
 /// Share of the calls that are faulty, but for the last that is allowed.
 const FAULTY_SHARE: f64 = 0.35;
 /// Most faulty calls of a conversation.

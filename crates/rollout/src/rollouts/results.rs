@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use rocstar_record::episode::{DropCause, Episode, Lost, VerdictKind};
 
-use super::crowd::Ended;
 use super::{Progress, RolledOut, RolledOutAll, Usage};
+use crate::counts::Counts;
 use crate::meter::Phase;
-use crate::sample::{Counts, Surroundings};
+use crate::sample::Surroundings;
 use crate::task::Task;
 
 /// What has ended so far.
@@ -26,14 +26,9 @@ impl Results {
         Self { groups, progress }
     }
 
-    pub(super) fn take(&mut self, ended: Ended) {
-        let Ended { task, sample, result } = ended;
+    /// Takes the result of a sample of a task, both by number.
+    pub(super) fn take(&mut self, (task, sample): (usize, u32), result: Result<Episode, String>) {
         self.progress.ended += 1;
-        // An episode whose parts don't fit came from a generator that gave what can't be.
-        let result = result.and_then(|episode| match episode.check() {
-            Ok(()) => Ok(episode),
-            Err(misfit) => Err(format!("the generator gave what can't be written: {misfit}")),
-        });
         match result {
             Ok(episode) => {
                 self.progress.right += usize::from(episode.verdict.kind == VerdictKind::Right);
@@ -60,7 +55,7 @@ impl Results {
     }
 }
 
-fn usage(surroundings: &Surroundings) -> Usage {
+pub(super) fn usage(surroundings: &Surroundings) -> Usage {
     let counts = &surroundings.counts;
     let busy = |count| Duration::from_micros(Counts::get(count) as u64);
     surroundings.books.read(|scheduler, meter| Usage {

@@ -52,6 +52,10 @@ fn room_is_given_away_at_once_and_lengths_are_learned() {
     let before = scheduler.reserved_tokens;
     scheduler.grow(seats[1], 60);
     assert!(scheduler.reserved_tokens > before + 300);
+    // So may others: what they would need is more than there is, and what they hold is all of it.
+    (2..9).for_each(|index| scheduler.grow(seats[index], 60));
+    assert!(scheduler.reserved_tokens > 1000);
+    assert_eq!(scheduler.most_reserved_tokens(), 1000);
 }
 
 #[test]
@@ -125,6 +129,7 @@ proptest! {
                 }
                 _ => {}
             }
+            prop_assert!(scheduler.most_reserved_tokens() <= tokens);
             let held: usize = scheduler.seats.values().map(|taken| taken.held_tokens).sum();
             let shared: usize = scheduler.prompts.values().map(|(_, shared)| shared).sum();
             prop_assert_eq!(scheduler.reserved_tokens, held + shared);

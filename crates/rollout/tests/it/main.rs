@@ -2,10 +2,12 @@
 //! the sandbox as they are.
 #![cfg(test)]
 
+mod conversation;
 mod data;
 mod engine;
 mod failures;
 mod practice;
+mod recorded;
 mod rollouts;
 mod sandbox;
 mod scheduling;

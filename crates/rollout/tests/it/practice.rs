@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
-use rocstar_chat::{Family, Show, Special, Tokenizer, Transcript};
+use rocstar_chat::{Family, RenderOptions, Show, Special, Template, Tokenizer, Transcript};
 use rocstar_record::draw::{Key, Purpose};
-use rocstar_record::message::{Arguments, Message, Role};
+use rocstar_record::message::{Arguments, Message, Role, ToolSpec};
 use rocstar_rollout::practice::{self, Demonstration, Split};
 use rocstar_rollout::{Tool as _, ToolMode};
 
@@ -113,6 +113,32 @@ fn a_folder_reads_back_to_the_same_tokens() {
         let tokens = transcript(&tokenizer, &one);
         assert_eq!(transcript(&again, &one).tokens(), tokens.tokens());
     }
+}
+
+/// A server renders and encodes a conversation whole, turn after turn; the training's tokens grow at
+/// their end. A model is served as it was trained only if both see the same prompts.
+#[test]
+fn a_server_poses_the_prompts_of_the_training() {
+    let tokenizer = practice::tokenizer().unwrap();
+    let template = Template::rstar2().unwrap();
+    let options = RenderOptions::with_generation_prompt();
+    let mut compared = 0;
+    for one in practice::demonstrations(300, 4) {
+        // As the tools travel: in a checkpoint's `tools.json` and in a request's body.
+        let tools = serde_json::to_string(&one.tools).unwrap();
+        let tools: Vec<ToolSpec> = serde_json::from_str(&tools).unwrap();
+        let trained = transcript(&tokenizer, &one);
+        for (turn, message) in one.messages.iter().enumerate() {
+            if message.role != Role::Assistant {
+                continue;
+            }
+            let asked = &one.messages[..turn];
+            let served = template.encode(&tokenizer, asked, &tools, &options).unwrap();
+            assert!(trained.tokens().starts_with(&served), "{asked:?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 700, "{compared}");
 }
 
 proptest! {

@@ -21,6 +21,7 @@ mod tests {
         Captured, Effective, FetchedFile, InputFile, Kind, Layer, LayerState, Limits, Outcome,
         Report, Request, Stream,
     };
+    use rocstar_verify::Rule;
     use serde::Serialize;
     use serde_json::{Value, json};
 
@@ -28,8 +29,8 @@ mod tests {
     use super::super::native::Opened;
     use super::DOCUMENT;
     use crate::{
-        Batch, CaseResult, Error, JudgeCase, JudgeRequest, Judgement, SessionId, SessionOptions,
-        Verdict,
+        AnswerCase, AnswerVerdict, Batch, CaseResult, Comparison, Error, JudgeCase, JudgeRequest,
+        Judgement, SessionId, SessionOptions, Verdict,
     };
 
     fn document() -> Value {
@@ -151,6 +152,7 @@ mod tests {
         documented("SessionOptions", options);
         let cases = vec![
             JudgeCase::Output { stdin: String::new(), expected_stdout: String::new() },
+            JudgeCase::Answer(AnswerCase::new("1")),
             JudgeCase::Asserts { asserts: String::new() },
         ];
         let judge =
@@ -186,13 +188,32 @@ mod tests {
         let verdicts = [
             Verdict::Passed,
             Verdict::WrongOutput,
+            Verdict::Undecided,
             Verdict::AssertionFailed,
             Verdict::Failed,
             Verdict::Skipped,
             Verdict::Infrastructure,
         ];
-        let case = |verdict| CaseResult { verdict, report: Some(report(Outcome::Ok)) };
+        let compared = |verdict| Comparison { verdict, rule: None, explanation: None };
+        let case = |verdict| CaseResult {
+            verdict,
+            report: Some(report(Outcome::Ok)),
+            comparison: Some(compared(AnswerVerdict::Right)),
+        };
         documented("Judgement", Judgement { passed: false, cases: verdicts.map(case).into() });
+        for verdict in [
+            AnswerVerdict::Right,
+            AnswerVerdict::Wrong,
+            AnswerVerdict::Unparseable,
+            AnswerVerdict::Undecided,
+        ] {
+            documented("Comparison", compared(verdict));
+        }
+        for rule in Rule::ALL {
+            let explanation = Some(String::new());
+            let right = AnswerVerdict::Right;
+            documented("Comparison", Comparison { verdict: right, rule: Some(rule), explanation });
+        }
         let state = |layer| LayerState { layer, holds: false, lack: Some(String::new()) };
         let effective = Effective {
             layers: Layer::ALL.map(state).into(),

@@ -12,7 +12,8 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::error::{Code, HttpError};
-use crate::{Batch, JudgeCase, JudgeRequest, MAX_BATCH_CALLS, SessionOptions};
+use crate::api::{default_precision, default_strict};
+use crate::{AnswerCase, Batch, JudgeCase, JudgeRequest, MAX_BATCH_CALLS, SessionOptions};
 
 /// One program.
 ///
@@ -79,6 +80,10 @@ struct Case(JudgeCase);
 struct CaseFields {
     stdin: Option<String>,
     expected_stdout: Option<String>,
+    expected_answer: Option<String>,
+    precision: Option<u32>,
+    strict: Option<bool>,
+    allow_set_relation_comp: Option<bool>,
     asserts: Option<String>,
 }
 
@@ -86,16 +91,27 @@ impl TryFrom<CaseFields> for Case {
     type Error = &'static str;
 
     fn try_from(fields: CaseFields) -> Result<Self, Self::Error> {
-        let CaseFields { stdin, expected_stdout, asserts } = fields;
-        match (stdin, expected_stdout, asserts) {
-            (stdin, Some(expected_stdout), None) => {
+        let CaseFields { precision, strict, allow_set_relation_comp, .. } = fields;
+        let is_plain = precision.is_none() && strict.is_none() && allow_set_relation_comp.is_none();
+        let stdin = fields.stdin;
+        match (fields.expected_stdout, fields.expected_answer, fields.asserts) {
+            (Some(expected_stdout), None, None) if is_plain => {
                 let stdin = stdin.unwrap_or_default();
                 Ok(Self(JudgeCase::Output { stdin, expected_stdout }))
             }
-            (None, None, Some(asserts)) => Ok(Self(JudgeCase::Asserts { asserts })),
-            (_, Some(_) | None, Some(_)) | (_, None, None) => {
-                Err("must have either `expected_stdout`, with or without `stdin`, or `asserts`")
+            (None, Some(expected_answer), None) => Ok(Self(JudgeCase::Answer(AnswerCase {
+                stdin: stdin.unwrap_or_default(),
+                expected_answer,
+                precision: precision.unwrap_or_else(default_precision),
+                strict: strict.unwrap_or_else(default_strict),
+                allow_set_relation_comp: allow_set_relation_comp.unwrap_or_default(),
+            }))),
+            (None, None, Some(asserts)) if is_plain && stdin.is_none() => {
+                Ok(Self(JudgeCase::Asserts { asserts }))
             }
+            _ => Err("must have one of `expected_stdout`, with or without `stdin`; \
+                      `expected_answer`, with or without `stdin`, `precision`, `strict` and \
+                      `allow_set_relation_comp`; and `asserts`"),
         }
     }
 }
@@ -307,17 +323,34 @@ mod tests {
     }
 
     #[test]
-    fn a_case_is_one_of_two() {
+    fn a_case_is_one_of_three() {
         let cases =
             |cases: &str| judge(format!(r#"{{"program":"","cases":[{cases}]}}"#).as_bytes());
         let read = cases(r#"{"expected_stdout":"a"},{"asserts":"b"}"#).unwrap().cases;
         let output = JudgeCase::Output { stdin: String::new(), expected_stdout: "a".into() };
         assert_eq!(read, [output, JudgeCase::Asserts { asserts: "b".into() }]);
+        let read = cases(
+            r#"{"expected_answer":"1"},{"expected_answer":"1","stdin":"2","precision":3,"strict":false,"allow_set_relation_comp":true}"#,
+        );
+        let usual = AnswerCase::new("1");
+        let set = AnswerCase {
+            stdin: "2".into(),
+            precision: 3,
+            strict: false,
+            allow_set_relation_comp: true,
+            ..usual.clone()
+        };
+        assert_eq!(read.unwrap().cases, [usual, set].map(JudgeCase::Answer));
         for (case, field) in [
             ("{}", "cases[0]"),
             (r#"{"stdin":""}"#, "cases[0]"),
             (r#"{"stdin":"","asserts":""}"#, "cases[0]"),
             (r#"{"expected_stdout":"","asserts":""}"#, "cases[0]"),
+            (r#"{"expected_stdout":"","expected_answer":""}"#, "cases[0]"),
+            (r#"{"expected_answer":"","asserts":""}"#, "cases[0]"),
+            (r#"{"expected_stdout":"","precision":3}"#, "cases[0]"),
+            (r#"{"asserts":"","strict":true}"#, "cases[0]"),
+            (r#"{"expected_answer":"1","precision":-1}"#, "cases[0].precision"),
             (r#"{"expected_stdout":1}"#, "cases[0].expected_stdout"),
             (r#"{"expected":""}"#, "cases[0].expected"),
         ] {

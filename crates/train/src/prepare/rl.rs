@@ -7,17 +7,14 @@ use rocstar_chat::Transcript;
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_rollout::data::{self, Counts, Tasks};
 use rocstar_rollout::practice::{self, Split};
-use rocstar_rollout::{PythonTool, Task, TaskOptions, ToolMode};
+use rocstar_rollout::{Task, TaskOptions};
 use sha2::{Digest as _, Sha256};
 
-use super::{Outline, PreparedStage, RlWork, Work, needs};
+use super::{Outline, PreparedStage, RlWork, Work, needs, tools_of};
 use crate::error::Error;
 use crate::examples::hexadecimal;
-use crate::plan::{RolloutPlan, StagePlan};
+use crate::plan::{BYTES_PER_EPISODE_TOKEN, RolloutPlan, StagePlan};
 use crate::recipe::{EngineStorage, RlStage};
-
-/// Bytes that a token of an episode takes in the compressed log: measured on runs of small models.
-const BYTES_PER_EPISODE_TOKEN: u64 = 12;
 
 /// Reads and checks the tasks of a stage.
 ///
@@ -102,10 +99,7 @@ fn lengths(tasks: &[Task], options: &RlStage, outline: &Outline) -> Result<Vec<u
 /// Tokens of a task's prompt.
 fn prompt_tokens(task: &Task, options: &RlStage, outline: &Outline) -> Result<usize, Error> {
     let Outline { tokenizer, family, .. } = outline;
-    let tools = match options.rollout.tool {
-        ToolMode::None => Vec::new(),
-        mode => vec![PythonTool::description(mode == ToolMode::Session)],
-    };
+    let tools = tools_of(options.rollout.tool);
     let mut prompt = Transcript::new(tokenizer, family, &task.messages, &tools)?;
     prompt.open_assistant()?;
     Ok(prompt.tokens().len())

@@ -73,9 +73,5 @@ fn name(cause: grpo::DropCause) -> String {
 fn penalties(selection: &Selection, sample: u32) -> Penalties {
     let found = selection.penalties.binary_search_by_key(&sample, |(of, _)| *of);
     let zero = Penalties { tool_errors: 0.0, answer_format: 0.0 };
-    found.map_or(zero, |index| {
-        let (_, grpo::penalty::Penalties { tool_errors, answer_format }) =
-            selection.penalties[index];
-        Penalties { tool_errors, answer_format }
-    })
+    found.map_or(zero, |index| selection.penalties[index].1)
 }

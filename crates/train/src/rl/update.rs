@@ -4,7 +4,7 @@
 //! number (equation 6), however it is split into micro-batches; a loss or gradient that is no finite
 //! number is not applied.
 
-use rocstar_nn::step::Model;
+use rocstar_nn::step::{LogProbs, Model};
 use rocstar_record::episode::Group;
 
 use super::policy_loss::{Lesson, Mismatch, PolicyLoss, Totals, of_targets};
@@ -114,34 +114,35 @@ impl Share {
         learner: &mut Learner,
         mismatch: &mut Mismatch,
     ) -> Result<(), Error> {
-        for group in &self.batches {
-            let batch = Batch::new(&self.examples, group);
-            let found = learner.log_probs(&batch)?;
-            let values = of_targets(batch.packed(), &found.log_probs);
-            let mut rest = values.as_slice();
-            for index in group {
-                let lesson = &mut self.lessons[*index];
-                let (own, after) = rest.split_at(lesson.old.len().min(rest.len()));
-                rest = after;
-                lesson.old = own.to_vec();
-                let pairs = lesson.old.iter().zip(&lesson.sampled);
-                pairs.for_each(|(trainer, sampler)| mismatch.token(*trainer, *sampler));
-            }
-        }
-        Ok(())
+        let compute = |batch: &Batch| learner.log_probs(batch);
+        self.deal_out(compute, |lesson, own| {
+            lesson.old = own.to_vec();
+            let pairs = lesson.old.iter().zip(&lesson.sampled);
+            pairs.for_each(|(trainer, sampler)| mismatch.token(*trainer, *sampler));
+        })
     }
 
     fn refer_to(&mut self, learner: &mut Learner, reference: &Model) -> Result<(), Error> {
+        let compute = |batch: &Batch| learner.log_probs_of(reference, batch);
+        self.deal_out(compute, |lesson, own| lesson.reference = Some(own.to_vec()))
+    }
+
+    /// Computes the log-probabilities of all rollouts, batch by batch, and gives each lesson its own.
+    fn deal_out(
+        &mut self,
+        mut compute: impl FnMut(&Batch) -> Result<LogProbs, Error>,
+        mut take: impl FnMut(&mut Lesson, &[f64]),
+    ) -> Result<(), Error> {
         for group in &self.batches {
             let batch = Batch::new(&self.examples, group);
-            let found = learner.log_probs_of(reference, &batch)?;
+            let found = compute(&batch)?;
             let values = of_targets(batch.packed(), &found.log_probs);
             let mut rest = values.as_slice();
             for index in group {
                 let lesson = &mut self.lessons[*index];
                 let (own, after) = rest.split_at(lesson.old.len().min(rest.len()));
                 rest = after;
-                lesson.reference = Some(own.to_vec());
+                take(lesson, own);
             }
         }
         Ok(())

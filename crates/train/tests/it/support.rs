@@ -215,7 +215,8 @@ impl Verifier for EvenVerifier {
             Some(_) => VerdictKind::Wrong,
         };
         let answer = digit.map(|digit| char::from(digit).to_string());
-        let verdict = Verdict { kind, answer, explanation: "its last digit".to_owned() };
+        let explanation = "its last digit".to_owned();
+        let verdict = Verdict { kind, answer, explanation, second_opinion: None };
         Box::pin(std::future::ready(Ok(verdict)))
     }
 }

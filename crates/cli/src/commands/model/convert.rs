@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use rocstar_nn::files::{self, DEFAULT_SHARD_BYTES, Format, Source, StoreAs, adapters};
+use rocstar_train::checkpoint::TOOLS;
 use serde::Serialize;
 
 use crate::failure::Finish;
@@ -77,7 +78,7 @@ struct Converted {
 }
 
 /// Files of a folder that are about text, which a conversion keeps as they are.
-const TEXT_FILES: [&str; 10] = [
+const TEXT_FILES: [&str; 11] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -88,6 +89,7 @@ const TEXT_FILES: [&str; 10] = [
     "chat_template.jinja",
     "chat_template.json",
     "generation_config.json",
+    TOOLS,
 ];
 
 impl Convert {

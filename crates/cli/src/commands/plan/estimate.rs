@@ -7,8 +7,8 @@
 //! `rocstar train`. Evaluations, start and checkpoints take no time here.
 
 use rocstar_nn::config::ModelConfig;
-use rocstar_train::Needs;
 use rocstar_train::recipe::{EngineStorage, OldLogProbs, Recipe, RlStage, SftStage, Stage};
+use rocstar_train::{BYTES_PER_EPISODE_TOKEN, Needs};
 use serde::Serialize;
 
 use super::assumptions::Assumptions;
@@ -16,9 +16,6 @@ use super::hardware::Hardware;
 use super::memory::{Demand, GenerationDemand, GenerationMemory, Memory};
 use super::rows;
 use crate::failure::{HintExt as _, WrongUse};
-
-/// Bytes that a token of an episode takes in the compressed log, as `rocstar train` reckons.
-const EPISODE_BYTES_PER_TOKEN: f64 = 12.0;
 
 /// What a stage does and needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -238,7 +235,7 @@ impl Setting<'_> {
             rollouts: Some(rolled_out),
             memory,
             checkpoint_bytes: needs.checkpoint_bytes(),
-            episodes_bytes: all_rollouts * mean_length * EPISODE_BYTES_PER_TOKEN,
+            episodes_bytes: all_rollouts * mean_length * BYTES_PER_EPISODE_TOKEN as f64,
         })
     }
 

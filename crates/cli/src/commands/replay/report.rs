@@ -68,7 +68,9 @@ impl Report {
 
     /// Adds a step's episodes.
     pub(super) fn add_episodes(&mut self, step: u64, found: Vec<Difference>, groups: &[Group]) {
-        self.steps.push(step);
+        if self.steps.last() != Some(&step) {
+            self.steps.push(step);
+        }
         self.groups += groups.len();
         let episodes = || groups.iter().flat_map(Group::episodes);
         self.episodes += episodes().count();

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rocstar_nn::step::Model;
+use rocstar_record::sink::Prometheus;
 use rocstar_sandbox::Sandbox;
 use rocstar_train::recipe::Recipe;
 use rocstar_train::{Error, Observer, Outcome, Prepared, Start, World};
 use serde_json::{Value, json};
 
+use super::metrics::MetricsOptions;
 use super::model::{self, Weights};
 use super::{advise, outlook, recipe};
 use crate::host::Facts;
@@ -27,6 +29,17 @@ pub(crate) enum Begin {
     New,
     /// From a checkpoint: the last, or that of a step.
     Resume(Option<u64>),
+}
+
+/// How a run is gone about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Way<'a> {
+    /// How it begins.
+    pub(crate) begin: Begin,
+    /// The code environment.
+    pub(crate) sandbox: &'a SandboxOptions,
+    /// Where its latest metrics are served, if anywhere.
+    pub(crate) metrics: Option<&'a MetricsOptions>,
 }
 
 /// A run that has ended.
@@ -46,12 +59,13 @@ pub(crate) struct Ended {
 /// It can't begin. What went wrong later is in [`Ended::outcome`].
 pub(crate) fn run(
     mut recipe: Recipe,
-    begin: Begin,
-    sandbox: &SandboxOptions,
+    way: Way<'_>,
     observer: &mut dyn Observer,
     terminal: Terminal,
 ) -> anyhow::Result<Ended> {
-    let resumed = match begin {
+    let runtime = service::runtime()?;
+    let served = way.metrics.map(|options| options.bind(&runtime)).transpose()?.flatten();
+    let resumed = match way.begin {
         Begin::Resume(step) => Some(Start::resume(&mut recipe, step).map_err(advise)?),
         Begin::New => {
             refuse_existing(&recipe)?;
@@ -62,16 +76,20 @@ pub(crate) fn run(
     let (prepared, weights) = prepare(recipe, terminal)?;
     prepared.plans().flat_map(outlook::lines).for_each(|line| terminal.note(line));
     outlook::check_room(&prepared)?;
-    let runtime = service::runtime()?;
     let mut environment = environment(prepared.recipe());
     let mut started = None;
     if prepared.needs_sandbox() {
-        let (sandbox, effective) = service::start_for_run(&runtime, sandbox, terminal)?;
+        let (sandbox, effective) = service::start_for_run(&runtime, way.sandbox, terminal)?;
         environment["sandbox"] = serde_json::to_value(&effective)?;
         let sandbox: Arc<dyn Sandbox> = sandbox;
         started = Some(sandbox);
     }
-    let world = World { sandbox: started, ..World::new(environment) };
+    let prometheus = served.map(|listening| {
+        let prometheus = Prometheus::new(&prepared.recipe().run.name);
+        listening.serve(&runtime, prometheus.clone(), terminal);
+        prometheus
+    });
+    let world = World { sandbox: started, prometheus, ..World::new(environment) };
     let (path, outcome) = match resumed {
         Some(start) => {
             let path = start.path().to_owned();

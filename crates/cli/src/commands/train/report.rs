@@ -1,22 +1,56 @@
-//! What a quickstart came to: the figures, three episodes, and what to do next.
+//! What a run of reinforcement learning came to: the figures before and after, three episodes, and
+//! what to do next.
+//!
+//! Invariant: every figure stands in the run's directory; only what the person waited is told by the
+//! caller. So a run that was stopped and went on is reported as one that was not.
+
+mod episodes;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use rocstar_record::run::Reader;
 use rocstar_train::Prepared;
-use rocstar_train::rl::metrics::RlEvaluationMetrics;
+use rocstar_train::rl::metrics::{RlEvaluationMetrics, RlStepMetrics};
 use serde::Serialize;
+use serde_json::Value;
 
-use super::Heard;
-use super::episodes::{self, Told};
-use crate::commands::train::command_line;
-use crate::commands::train::show::{percent, show_seconds};
+use self::episodes::Told;
+use super::command_line;
+use super::show::{percent, show_seconds};
 use crate::terminal::Terminal;
 
-/// The result as `--json` prints it. Shares are of held-out tasks; `null` is a share of nothing.
+/// What a run wrote down of its reinforcement learning.
+#[derive(Debug, Default)]
+struct Lines {
+    evaluations: Vec<RlEvaluationMetrics>,
+    steps: Vec<RlStepMetrics>,
+    /// What all steps and evaluations took.
+    seconds: f64,
+}
+
+impl Lines {
+    fn read(reader: &Reader) -> anyhow::Result<Self> {
+        let mut lines = Self::default();
+        // A line that can't be read is a torn one, or somebody else's.
+        for line in reader.metrics()?.flatten() {
+            lines.seconds += line.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
+            match line.get("kind").and_then(Value::as_str) {
+                Some("rl_step") => lines.steps.push(serde_json::from_value(line)?),
+                Some("rl_evaluation") => lines.evaluations.push(serde_json::from_value(line)?),
+                _ => {}
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// Longest text of an episode that is shown where nobody asked for it.
+const LONGEST_EPISODE_BYTES: usize = 4000;
+
+/// The report as `--json` prints it. Shares are of held-out tasks; `null` is a share of nothing.
 #[derive(Debug, Serialize)]
-pub(super) struct QuickstartResult {
+pub(crate) struct RunReport {
     accuracy_before: Option<f64>,
     accuracy_after: Option<f64>,
     /// Failed calls among the calls of right episodes.
@@ -29,7 +63,7 @@ pub(super) struct QuickstartResult {
     seconds: f64,
     run_dir: PathBuf,
     /// The accuracy rose.
-    pub(super) learnt: bool,
+    pub(crate) learnt: bool,
     seed: u64,
     parameters: u64,
     held_out_tasks: usize,
@@ -43,29 +77,28 @@ pub(super) struct QuickstartResult {
     next: Vec<String>,
 }
 
-impl QuickstartResult {
-    /// Puts the result together.
+impl RunReport {
+    /// The report of the run at `path`; `None` where it measured nothing to compare. `seconds` is
+    /// what it took, where that is more than its steps and evaluations did.
     ///
     /// # Errors
-    /// The recipe measures nothing, or the run's directory can't be read.
-    pub(super) fn new(
+    /// The run's directory can't be read.
+    pub(crate) fn of(
         path: &Path,
         prepared: &Prepared,
-        heard: &Heard,
-        seconds: f64,
-    ) -> anyhow::Result<Self> {
-        let (Some(before), Some(after)) = (heard.evaluations.first(), heard.evaluations.last())
-        else {
-            anyhow::bail!("the recipe has no evaluation of reinforcement learning to compare");
-        };
+        seconds: Option<f64>,
+    ) -> anyhow::Result<Option<Self>> {
         let reader = Reader::open(path)?;
+        let Lines { evaluations, steps, seconds: of_lines } =
+            Lines::read(&reader).context("metrics.jsonl")?;
+        let Some(after) = evaluations.last() else { return Ok(None) };
+        // Stages may be measured on different tasks.
+        let before = evaluations.iter().find(|it| it.stage == after.stage).unwrap_or(after);
         let episodes = episodes::telling(&reader, prepared, before.step, after.step)
             .context("the held-out episodes")?;
-        let sum = |of: fn(&rocstar_train::rl::metrics::RlStepMetrics) -> f64| {
-            heard.steps.iter().map(of).sum::<f64>()
-        };
+        let sum = |of: fn(&RlStepMetrics) -> f64| steps.iter().map(of).sum::<f64>();
         let total = sum(|step| step.seconds);
-        Ok(Self {
+        Ok(Some(Self {
             accuracy_before: before.accuracy,
             accuracy_after: after.accuracy,
             tool_error_share_before: before.tool_error_share_right,
@@ -73,36 +106,39 @@ impl QuickstartResult {
             response_tokens_before: before.response_tokens_mean,
             response_tokens_after: after.response_tokens_mean,
             steps: after.step,
-            seconds,
+            seconds: seconds.unwrap_or(of_lines),
             run_dir: path.to_owned(),
             learnt: rose(before, after),
             seed: prepared.recipe().seed,
             parameters: prepared.plans().map(|plan| plan.parameters).max().unwrap_or(0),
             held_out_tasks: after.tasks,
-            rollouts: heard.steps.iter().map(|step| step.rollouts).sum(),
-            steps_of_use: heard.steps.iter().filter(|step| step.updates > 0).count(),
-            reinforcement_steps: heard.steps.len(),
+            rollouts: steps.iter().map(|step| step.rollouts).sum(),
+            steps_of_use: steps.iter().filter(|step| step.updates > 0).count(),
+            reinforcement_steps: steps.len(),
             tool_waiting_share: (total > 0.0)
                 .then(|| sum(|step| step.seconds_tools_waiting) / total),
             episodes,
             next: next(path),
-        })
+        }))
     }
 
-    /// Prints the result for people.
-    ///
-    /// # Errors
-    /// Standard output can't be written.
-    pub(super) fn show(&self, terminal: Terminal) -> anyhow::Result<()> {
+    /// Without episodes whose text is longer than a person reads in a terminal.
+    pub(crate) fn with_short_episodes(mut self) -> Self {
+        self.episodes.retain(|told| told.text.len() <= LONGEST_EPISODE_BYTES);
+        self
+    }
+
+    /// The report for people.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
         for told in &self.episodes {
-            terminal.data(format!("\n── {} ──\n{}\n", told.title, told.text).as_bytes())?;
+            text += &format!("\n── {} ──\n{}\n", told.title, told.text);
         }
-        terminal.data(b"\n")?;
         let title = format!("{} held-out problems", self.held_out_tasks);
-        terminal.table(&[&title, "before", "after"], &self.rows(), 1)?;
-        let facts = format!(
-            "\n{:.2} M weights, {} steps, {} rollouts, {}; {} of the time of reinforcement learning \
-             waited for tools\nrun directory: {}\n\nnext:\n",
+        let table = Terminal::table_text(&[&title, "before", "after"], &self.rows(), 1);
+        text += &format!(
+            "\n{table}\n{:.2} M weights, {} steps, {} rollouts, {}; {} of the time of reinforcement \
+             learning waited for tools\nrun directory: {}\n\nnext:\n",
             self.parameters as f64 / 1e6,
             self.steps,
             self.rollouts,
@@ -110,11 +146,10 @@ impl QuickstartResult {
             percent(self.tool_waiting_share),
             self.run_dir.display(),
         );
-        terminal.data(facts.as_bytes())?;
         for command in &self.next {
-            terminal.data(format!("  {command}\n").as_bytes())?;
+            text += &format!("  {command}\n");
         }
-        Ok(())
+        text
     }
 
     fn rows(&self) -> [Vec<String>; 3] {
@@ -137,7 +172,7 @@ impl QuickstartResult {
     }
 
     /// Why the accuracy did not rise, as far as the figures tell.
-    pub(super) fn why_not_learnt(&self) -> Option<String> {
+    pub(crate) fn why_not_learnt(&self) -> Option<String> {
         if self.learnt {
             return None;
         }
