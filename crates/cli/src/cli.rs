@@ -7,8 +7,8 @@ use crate::commands::config::Config;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    chat, dash, doctor, generate, plan, quickstart, reference, replay, report, rollout, serve, train,
-    verify, watch,
+    chat, dash, doctor, generate, plan, quickstart, reference, replay, report, rollout, serve,
+    train, verify, watch,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;

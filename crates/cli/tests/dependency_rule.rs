@@ -29,7 +29,7 @@ struct Rule {
 /// What draws, serves or waits.
 const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "rocstar-grpo",
         ours: &["rocstar-record"],

@@ -45,6 +45,8 @@ pub struct Found {
     task: TaskId,
     answer: String,
     fate: Fate,
+    /// Log-probabilities under the trained weights, where the episode was learned from.
+    trained: Vec<f32>,
 }
 
 /// Whether an episode was learned from.
@@ -146,7 +148,7 @@ impl Place {
                 let Evaluated { task, answer, episodes, .. } = found;
                 let episode = episodes.into_iter().find(|episode| episode.sample == sample);
                 let episode = episode.ok_or_else(|| missing("sample", sample.into(), *step))?;
-                Ok(Found { episode, task, answer, fate: Fate::default() })
+                Ok(Found { episode, task, answer, fate: Fate::default(), trained: Vec::new() })
             }
         }
     }
@@ -188,7 +190,7 @@ fn in_group(group: Group, sample: u32) -> Option<Found> {
             penalties: Some(it.penalties),
             advantage: Some(it.advantage),
         };
-        (it.episode, fate)
+        (it.episode, fate, it.trained_log_probs)
     });
     let dropped = dropped.into_iter().map(|it| {
         let fate = Fate {
@@ -197,11 +199,11 @@ fn in_group(group: Group, sample: u32) -> Option<Found> {
             penalties: Some(it.penalties),
             advantage: None,
         };
-        (it.episode, fate)
+        (it.episode, fate, Vec::new())
     });
     let mut all = kept.chain(dropped);
-    let (episode, fate) = all.find(|(episode, _)| episode.sample == sample)?;
-    Some(Found { episode, task, answer, fate })
+    let (episode, fate, trained) = all.find(|(episode, ..)| episode.sample == sample)?;
+    Some(Found { episode, task, answer, fate, trained })
 }
 
 impl Found {
@@ -213,7 +215,7 @@ impl Found {
     /// The episode as a page shows it.
     pub fn view(self, run: &Run, place: &Place) -> EpisodeView {
         let vocabulary = run.vocabulary();
-        let Self { episode, task, answer, fate } = self;
+        let Self { episode, task, answer, fate, trained: _ } = self;
         let prompt_tokens = episode.tokens.len() - episode.response_tokens();
         let prompt = episode.tokens.get(..prompt_tokens).unwrap_or_default();
         let problem = vocabulary.text(problem(&episode.tokens, &episode.spans));
@@ -276,6 +278,7 @@ impl Found {
                 token.turn = episode.turns.iter().rposition(|turn| turn.start_token <= at);
                 token.sampled = episode.log_probs.get(of_policy).copied();
                 token.model = episode.model_log_probs.get(of_policy).copied();
+                token.now = self.trained.get(of_policy).copied();
                 token.weights = version(&episode.weight_versions, of_policy);
                 of_policy += 1;
             }

@@ -165,7 +165,12 @@ impl<'a> Stage<'a> {
         log.state.next_task = rolled.next_task;
         log.state.epoch = metrics.epoch;
         log.state.tokens += updated.tokens;
-        let groups: Vec<_> = rolled.chosen.into_iter().map(|one| one.group).collect();
+        let mut groups: Vec<_> = rolled.chosen.into_iter().map(|one| one.group).collect();
+        // Groups that are not used keep none, so these are the rollouts that were learned from.
+        let kept = groups.iter_mut().flat_map(|group| &mut group.kept);
+        for (kept, trained) in kept.zip(updated.trained_log_probs) {
+            kept.trained_log_probs = trained;
+        }
         log.episodes(number, &groups)?;
         let (total, rolling) = (begun.elapsed(), rolled.usage);
         let kv_tokens = before.kv_blocks * before.block_tokens;

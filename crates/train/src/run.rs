@@ -202,6 +202,10 @@ fn run_stages(
     let Some(model) = model else { return Ok(Outcome::Finished) };
     if is_new {
         directory.write_environment(&world.environment)?;
+        // Whoever looks at the run shows its tokens as text before weights are saved.
+        let folder = directory.tokenizer();
+        std::fs::create_dir_all(&folder).map_err(on_file("make", &folder))?;
+        prepared.outline.tokenizer.save(&folder)?;
     }
     directory.event(if is_new { "started" } else { "resumed" }, json!({ "step": step }))?;
     if !is_new {

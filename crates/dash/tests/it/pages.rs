@@ -102,6 +102,7 @@ async fn an_episode_has_its_text_its_calls_and_its_tokens() {
     let of_policy = all(&whole, "tokens").iter().filter(|token| token["author"] == "policy");
     assert_eq!(of_policy.clone().count() as u64, episode["policy_tokens"].as_u64().unwrap());
     assert!(of_policy.clone().all(|token| token["sampled"].is_number()));
+    assert!(of_policy.clone().all(|token| token["now"].is_number() == (episode["kept"] == true)));
     let missing = served.get("/api/runs/run/steps/3/groups/1/episodes/99").await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
     served.stop().await;

@@ -153,12 +153,22 @@ fn choose(
                 let cause = DropCause::Selection { why: name(*cause) };
                 group.dropped.push(Dropped { episode, penalties, cause });
             }
-            None => group.kept.push(Kept { episode, penalties, advantage: 0.0 }),
+            None => group.kept.push(Kept {
+                episode,
+                penalties,
+                advantage: 0.0,
+                trained_log_probs: Vec::new(),
+            }),
         }
     }
     let rewards: Vec<f64> = group.kept.iter().map(|kept| kept.episode.reward).collect();
     let worth = advantages(&rewards, &AdvantageConfig::default());
-    group.kept.iter_mut().zip(worth).for_each(|(kept, worth)| kept.advantage = worth);
+    for (kept, worth) in group.kept.iter_mut().zip(worth) {
+        kept.advantage = worth;
+        // A little likelier where that is what was learned.
+        let moved = kept.episode.log_probs.iter().map(|it| (it + 0.01 * worth as f32).min(0.0));
+        kept.trained_log_probs = moved.collect();
+    }
     Ok(group)
 }
 

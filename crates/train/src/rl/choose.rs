@@ -51,7 +51,12 @@ pub(crate) fn choose(
                 let cause = DropCause::Selection { why: name(*cause) };
                 group.dropped.push(Dropped { episode, penalties, cause });
             }
-            None => group.kept.push(Kept { episode, penalties, advantage: 0.0 }),
+            None => group.kept.push(Kept {
+                episode,
+                penalties,
+                advantage: 0.0,
+                trained_log_probs: Vec::new(),
+            }),
         }
     }
     let rewards: Vec<f64> = group.kept.iter().map(|kept| kept.episode.reward).collect();
