@@ -11,13 +11,18 @@
 //! point, `1.` ends a sentence), but shares no code with it. Where the two can differ:
 //!
 //! - Sentences: the published checker asks a model that was trained on newspapers about each word
-//!   after an abbreviation; [`sentences`] knows abbreviations and common words by lists.
+//!   after an abbreviation; ours knows abbreviations and common words by lists.
 //! - Languages: another detector, and function words for English and Swahili. Texts of a few words,
 //!   or in two languages, can come out otherwise. The published detector also looks away from words
 //!   in capitals, and so tosses a coin on English in all capitals; ours does not.
 //! - Words in scripts with vowel signs are counted whole; the published `\w+` cuts them at each sign.
 //! - JSON is JSON: no `NaN` and no `Infinity`.
 //! - Keywords are texts, not regular expressions.
+//!
+//! Measured against it on the 541 prompts with twelve texts each (made to follow, changed, the
+//! prompt, English prose and markdown): 19,907 of 19,968 verdicts on instructions are the same; the
+//! others are about the language of short or mixed texts. Of 6,492 texts the number of sentences is
+//! the same in all but 21, where it is one off, and the number of words in capitals in all.
 
 mod case;
 mod combination;

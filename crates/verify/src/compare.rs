@@ -4,6 +4,7 @@
 //! within the digits that were asked for. Kinds that don't fit each other are different answers, and
 //! what can't be decided is said to be so.
 
+mod cases;
 mod inequality;
 pub(crate) mod infinity;
 mod names;
@@ -12,7 +13,7 @@ mod value;
 
 pub(crate) use names::reduced;
 use names::{by_name, named_items};
-use sets::{pieces, relations_and_set, sets};
+use sets::{pieces, relation_lists, relations_and_set, sets};
 
 use crate::exact::normal_form;
 use crate::expression::{Answer, Expression};
@@ -99,11 +100,18 @@ fn same(gold: &Answer, answer: &Answer, options: &Options) -> Found {
         (Tuple(left), List(right)) | (List(left), Tuple(right)) if left.len() == right.len() => {
             in_order(left, right, options)
         }
+        (List(left), List(right)) if cases::has_rest(left) != cases::has_rest(right) => {
+            match (cases::without_rest(left, right), cases::without_rest(right, left)) {
+                (Some(left), _) => any_order(&left, right, options),
+                (None, Some(right)) => any_order(left, &right, options),
+                (None, None) => any_order(left, right, options),
+            }
+        }
         (List(left) | Set(left), List(right) | Set(right)) => any_order(left, right, options),
-        (Set(items), other) if items.len() == 1 && is_single(other) => {
+        (Set(items), other) if is_single_of(items) && is_single(other) => {
             same(&items[0], other, options)
         }
-        (other, Set(items)) if items.len() == 1 && is_single(other) => {
+        (other, Set(items)) if is_single_of(items) && is_single(other) => {
             same(other, &items[0], options)
         }
         (Matrix(left), Matrix(right)) => matrices(left, right, options),
@@ -128,6 +136,9 @@ fn same(gold: &Answer, answer: &Answer, options: &Options) -> Found {
         }
         (Relation { sides: left, signs: a }, Relation { sides: right, signs: b }) => {
             inequality::relations((left, a), (right, b), options)
+        }
+        (Relation { .. }, List(_)) | (List(_), Relation { .. }) => {
+            relation_lists(gold, answer, options)
         }
         (
             Relation { .. } | List(_),
@@ -158,6 +169,11 @@ const fn is_single(answer: &Answer) -> bool {
     matches!(answer, Answer::Value(_) | Answer::Words(_) | Answer::Tuple(_))
 }
 
+/// One element, and no description of many.
+fn is_single_of(items: &[Answer]) -> bool {
+    matches!(items, [item] if !matches!(item, Answer::Relation { .. }))
+}
+
 /// What an answer is, for the explanation.
 pub(crate) const fn kind(answer: &Answer) -> &'static str {
     match answer {
@@ -177,7 +193,13 @@ pub(crate) const fn kind(answer: &Answer) -> &'static str {
 
 fn words(left: &str, right: &str) -> Found {
     let plain = |text: &str| -> String {
-        text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+        let article = ["a ", "an ", "the "].iter().find_map(|it| text.strip_prefix(it));
+        article
+            .unwrap_or(text)
+            .chars()
+            .filter(|c| c.is_alphanumeric())
+            .flat_map(char::to_lowercase)
+            .collect()
     };
     if plain(left) == plain(right) {
         Found::Same(Rule::Words)

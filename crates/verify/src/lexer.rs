@@ -8,7 +8,8 @@
 mod tables;
 
 use tables::{
-    GREEK, GREEK_SAME, SIGN_COMMANDS, UNICODE_FRACTIONS, UNICODE_LETTERS, UNICODE_POWERS,
+    GREEK, GREEK_SAME, NUMBER_WORDS, SIGN_COMMANDS, UNICODE_FRACTIONS, UNICODE_LETTERS,
+    UNICODE_POWERS,
 };
 
 /// A token and where it begins, in bytes.
@@ -126,9 +127,19 @@ impl<'t> Lexer<'t> {
                 _ => break,
             }
         }
+        // `1'000'000`: apostrophes do, too.
+        let mut marked = rest[..end].to_owned();
+        while end <= 3 + marked.len() && !point && is_group(&rest[end..], b'\'') {
+            marked.push_str(&rest[end + 1..end + 4]);
+            end += 4;
+        }
+        if marked.len() < end {
+            self.at += end;
+            return self.push(TokenKind::Digits(marked), start);
+        }
         // `1.234.567`: several points in a row part thousands.
         let mut groups = rest[..end].find('.').map_or(0, |point| usize::from(end == point + 4));
-        while groups > 0 && is_point_group(&rest[end..]) {
+        while groups > 0 && is_group(&rest[end..], b'.') {
             end += 4;
             groups += 1;
         }
@@ -168,6 +179,7 @@ impl<'t> Lexer<'t> {
             ("+/-", '±'),
             ("+-", '±'),
             ("**", '^'),
+            ("...", '…'),
         ] {
             // `3!=6` is a factorial and an equation.
             let factorial = spelling == "!=" && self.follows_value() && !self.spaced;
@@ -264,14 +276,24 @@ impl<'t> Lexer<'t> {
 
     fn command(&mut self, name: &str, start: usize) {
         match name {
+            "mathrm" if self.holds_function() => self.operator_name(start),
             // Styles and sizes: what they hold is read as if they weren't there.
             "left" | "right" | "middle" => self.after_size(),
             "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" | "biggl"
             | "biggr" | "displaystyle" | "textstyle" | "limits" | "nolimits" | "mathrm"
             | "mathbf" | "mathit" | "mathsf" | "mathcal" | "boldsymbol" | "bf" | "rm" | "it"
-            | "ensuremath" | "operatorname" | "vec" | "overrightarrow" | "hat" | "bar"
-            | "underline" | "tilde" | "mathop" | "boxed" | "fbox" | "phantom" | "hphantom"
-            | "vphantom" | "displaylimits" | "no" => {}
+            | "ensuremath" | "vec" | "overrightarrow" | "hat" | "underline" | "tilde"
+            | "mathop" | "boxed" | "fbox" | "phantom" | "hphantom" | "vphantom"
+            | "displaylimits" | "no" | "tiny" | "small" | "normalsize" | "large" | "Large"
+            | "LARGE" | "huge" | "Huge" | "scriptstyle" | "num" | "qty" | "SI" => {}
+            "color" | "textcolor" => self.skip_group(),
+            "operatorname" => self.operator_name(start),
+            "bar" | "dot" => {
+                // Digits that repeat; elsewhere it adorns a name.
+                if self.follows_point() {
+                    self.push(TokenKind::Command("overline".to_owned()), start);
+                }
+            }
             "quad" | "qquad" | "space" | "thinspace" | "hspace" | "enspace" | "nbsp" => {
                 self.spaced = true;
             }
@@ -312,6 +334,42 @@ impl<'t> Lexer<'t> {
         }
     }
 
+    /// `{red}` behind `\color`.
+    fn skip_group(&mut self) {
+        let trimmed = self.rest().trim_start();
+        if let Some(inside) = trimmed.strip_prefix('{') {
+            let end = self.text.len() - inside.len() + closing_brace(inside) + 1;
+            self.at = end.min(self.text.len());
+        }
+    }
+
+    /// `{lcm}`, as some set functions without a command.
+    fn holds_function(&self) -> bool {
+        const NAMES: [&str; 10] =
+            ["lcm", "gcd", "sin", "cos", "tan", "log", "ln", "arctan", "min", "max"];
+        let inside = self.rest().trim_start().strip_prefix('{');
+        inside.is_some_and(|inside| NAMES.contains(&&inside[..closing_brace(inside)]))
+    }
+
+    /// `\operatorname{arctan}` is the word.
+    fn operator_name(&mut self, start: usize) {
+        let trimmed = self.rest().trim_start_matches(['*', ' ']);
+        let Some(inside) = trimmed.strip_prefix('{') else { return };
+        let name = &inside[..closing_brace(inside)];
+        if name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_alphabetic()) {
+            self.at = (self.text.len() - inside.len() + name.len() + 1).min(self.text.len());
+            self.push(TokenKind::Word(name.to_owned()), start);
+        }
+    }
+
+    fn follows_point(&self) -> bool {
+        self.found.last().is_some_and(|token| match &token.kind {
+            TokenKind::Digits(digits) => digits.contains('.'),
+            TokenKind::Sign(sign) => *sign == '.',
+            _ => false,
+        })
+    }
+
     /// `\left.` and `\right.` stand for no bracket at all.
     fn after_size(&mut self) {
         if self.rest().starts_with('.') {
@@ -338,7 +396,8 @@ impl<'t> Lexer<'t> {
         self.at = (begin + end + 1).min(self.text.len());
         let content = inside[..end].trim();
         // Mathematics inside text, and numbers set as text, are read as what they are.
-        let plain = content.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '-'));
+        let plain = content.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '-'))
+            || is_list_of_letters(content);
         if content.is_empty() {
             self.spaced = true;
         } else if plain || content.contains(['\\', '$']) {
@@ -347,6 +406,12 @@ impl<'t> Lexer<'t> {
                 token.position += shift;
                 self.found.push(token);
             }
+        } else if let Some((scale, rest)) = content.split_once(' ')
+            && number_word(scale).is_some()
+        {
+            // `million people`: a part of the number, and a unit.
+            self.push(TokenKind::Text(scale.to_owned()), start);
+            self.push(TokenKind::Text(rest.trim().to_owned()), start);
         } else {
             self.push(TokenKind::Text(content.to_owned()), start);
         }
@@ -374,9 +439,9 @@ impl<'t> Lexer<'t> {
 }
 
 /// `.567` and no further digit.
-fn is_point_group(text: &str) -> bool {
+fn is_group(text: &str, separator: u8) -> bool {
     let bytes = text.as_bytes();
-    bytes.first() == Some(&b'.')
+    bytes.first() == Some(&separator)
         && bytes.len() >= 4
         && bytes[1..4].iter().all(u8::is_ascii_digit)
         && !bytes.get(4).is_some_and(u8::is_ascii_digit)
@@ -404,6 +469,18 @@ pub(crate) fn closing_brace(inside: &str) -> usize {
         escaped = false;
     }
     inside.len()
+}
+
+/// `A, C`: choices, set as text.
+fn is_list_of_letters(text: &str) -> bool {
+    let mut parts = text.split([',', ' ']).filter(|part| !part.is_empty());
+    text.contains(',')
+        && parts.all(|part| part.len() == 1 && part.as_bytes()[0].is_ascii_uppercase())
+}
+
+/// The number that a word behind a number multiplies it by.
+pub(crate) fn number_word(word: &str) -> Option<u64> {
+    NUMBER_WORDS.iter().find(|(it, _)| it.eq_ignore_ascii_case(word)).map(|(_, value)| *value)
 }
 
 fn is_command(name: &str) -> bool {

@@ -47,6 +47,10 @@ pub fn verify(gold: &str, answer: &str, options: &Options) -> Report {
         (Ok(left), Ok(right)) => compared(left, right, options),
         _ => None,
     };
+    let found = match (found, as_words(&gold, &answer, options)) {
+        (Some(found), _) if found.is_same() => Some(found),
+        (found, words) => words.or(found),
+    };
     let (verdict, rule, difference) = match found {
         Some(Found::Same(rule)) => (Verdict::Right, Some(rule), None),
         _ if same_text(&gold, &answer) => (Verdict::Right, Some(Rule::Text), None),
@@ -70,6 +74,8 @@ struct Read {
     rule: Option<ExtractionRule>,
     text: String,
     parsed: Result<Parsed, ParseError>,
+    /// The other reading, where mathematics was found among words: `June 20`.
+    words: Option<Answer>,
 }
 
 impl Read {
@@ -86,7 +92,7 @@ fn read(text: &str, extraction: Extraction) -> Read {
     let mut failed = None;
     for Candidate { rule, text } in candidates(text, extraction) {
         let parsed = parse(&text);
-        let read = Read { rule: Some(rule), text: text.into_owned(), parsed };
+        let read = Read { rule: Some(rule), text: text.into_owned(), parsed, words: None };
         match &read.parsed {
             Ok(Parsed { answer: Answer::Words(_), .. }) => {
                 // Words that some rule set apart are an answer, a whole sentence hardly is.
@@ -102,7 +108,10 @@ fn read(text: &str, extraction: Extraction) -> Read {
                 }
                 words.get_or_insert(read);
             }
-            Ok(_) => return read,
+            Ok(_) => {
+                let words = words.and_then(|it: Read| it.parsed.ok()).map(|it| it.answer);
+                return Read { words, ..read };
+            }
             Err(_) => {
                 // What the author marked is the answer, whether or not it can be read.
                 if matches!(rule, ExtractionRule::Boxed | ExtractionRule::BoxInTag) {
@@ -116,7 +125,22 @@ fn read(text: &str, extraction: Extraction) -> Read {
         rule: None,
         text: String::new(),
         parsed: Err(ParseError { position: 0, message: "expected an answer".to_owned() }),
+        words: None,
     })
+}
+
+/// Words on one side are compared with the words on the other, where these are the same.
+fn as_words(gold: &Read, answer: &Read, options: &Options) -> Option<Found> {
+    let side = |read: &Read| match &read.parsed {
+        Ok(Parsed { answer: it @ Answer::Words(_), .. }) => Some(it.clone()),
+        _ => None,
+    };
+    let pairs = [(side(gold), answer.words.clone()), (gold.words.clone(), side(answer))];
+    let mut found = pairs.into_iter().filter_map(|(left, right)| {
+        let found = compare::compare(&left?, &right?, options);
+        found.is_same().then_some(found)
+    });
+    found.next()
 }
 
 /// The first readings, and where one side may be a number with a decimal comma, that one.

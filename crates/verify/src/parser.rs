@@ -3,11 +3,13 @@
 //! Invariant: a parse uses every token or fails at the position of the first that it can't use;
 //! nothing is skipped in silence. Depth and length are bounded, so any text ends quickly.
 
+mod brackets;
 mod choice;
 mod expression;
 mod marks;
 mod matrix;
 mod names;
+mod notation;
 mod number;
 mod words;
 
@@ -58,6 +60,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     // Delimiters of mathematics and money.
     tokens.retain(|token| token.kind != TokenKind::Sign('$'));
     trim(&mut tokens);
+    brackets::turn_outward_ones(&mut tokens);
     if tokens.len() > MAX_TOKENS {
         return Err(Parser::new(&[], 0).error("a shorter answer"));
     }
@@ -108,10 +111,18 @@ fn trim(tokens: &mut Vec<Token>) {
     let idle = |token: &Token| {
         matches!(token.kind, TokenKind::Sign('.' | ',' | ';' | ':' | '`') | TokenKind::Row)
     };
-    while tokens.last().is_some_and(idle) {
+    let of_decimal = |token: Option<&Token>| matches!(token, Some(Token { kind: TokenKind::Digits(digits), .. }) if digits.contains('.'));
+    while let Some(last) = tokens.last() {
+        // The dots behind `0.333` are a part of it.
+        let dots = last.kind == TokenKind::Sign('…');
+        if !idle(last) && !(dots && !of_decimal(tokens.iter().rev().nth(1))) {
+            break;
+        }
         tokens.pop();
     }
-    let leading = tokens.iter().take_while(|token| idle(token)).count();
+    // So does a sign of equality that nothing stands before.
+    let leading =
+        tokens.iter().take_while(|token| idle(token) || token.kind == TokenKind::Sign('=')).count();
     tokens.drain(..leading);
 }
 
@@ -218,11 +229,19 @@ impl<'t> Parser<'t> {
 
     fn items(&mut self) -> Parse<Vec<Answer>> {
         let mut items = Vec::new();
+        // The last item is bound to the one before by "and".
+        let mut bound = false;
         loop {
+            let before = items.len();
             self.item(&mut items)?;
+            if bound && items.len() == before + 1 {
+                brackets::join_bounds(&mut items);
+            }
+            let start = self.at;
             if !self.separator() {
                 return Ok(items);
             }
+            bound = self.tokens[start..self.at].iter().all(is_and);
         }
     }
 
@@ -304,9 +323,10 @@ impl<'t> Parser<'t> {
             let points = self.set_or_value()?;
             first = Answer::Without { set: Box::new(first), points: Box::new(points) };
         }
-        if self.is_sign('∪') {
+        if self.is_union(&first) {
             let mut parts = vec![first];
-            while self.take_sign('∪') {
+            while parts.last().is_some_and(|last| self.is_union(last)) {
+                self.at += 1;
                 parts.push(self.set_or_value()?);
             }
             return Ok(Answer::Union(parts));
@@ -328,7 +348,9 @@ impl<'t> Parser<'t> {
         if let Some(found) = self.attempt(Self::bracketed) {
             return Ok(found);
         }
-        if let Some(TokenKind::Begin(name)) = self.kind() {
+        if let Some(TokenKind::Begin(name)) = self.kind()
+            && !matrix::is_determinant(name)
+        {
             return self.environment(name);
         }
         if let Some(TokenKind::Text(text)) = self.kind()
@@ -354,7 +376,7 @@ impl<'t> Parser<'t> {
         }
         if open == REALS {
             self.at += 1;
-            return Ok(Some(words::all_reals()));
+            return self.half_of_reals().map(Some);
         }
         if !matches!(open, '(' | '[' | '{' | OPEN_SET | '⟨') {
             return Ok(None);
@@ -362,6 +384,11 @@ impl<'t> Parser<'t> {
         self.at += 1;
         if open == OPEN_SET && self.take_sign(CLOSE_SET) {
             return Ok(Some(Answer::Set(Vec::new())));
+        }
+        if open == OPEN_SET
+            && let Some(described) = self.attempt(Self::described)
+        {
+            return Ok(Some(described));
         }
         self.brackets += usize::from(open != '{');
         let items = self.items()?;
@@ -385,6 +412,15 @@ impl<'t> Parser<'t> {
             ('[', ']') if items.len() > 2 => Some(Answer::Tuple(items)),
             _ => None,
         })
+    }
+}
+
+/// "and", in any spelling.
+fn is_and(token: &Token) -> bool {
+    match &token.kind {
+        TokenKind::Sign(sign) => *sign == '∧',
+        TokenKind::Word(word) | TokenKind::Text(word) => word.eq_ignore_ascii_case("and"),
+        _ => false,
     }
 }
 

@@ -10,6 +10,7 @@ mod language;
 mod length;
 mod loose;
 mod published;
+mod reference;
 mod rows;
 mod start_end;
 

@@ -10,6 +10,26 @@ use crate::verdict::{Options, Rule};
 
 /// A relation, or several joined by "or", beside a set of real numbers.
 pub(super) fn relations_and_set(relations: &Answer, set: &Answer, options: &Options) -> Found {
+    match (described(relations), pieces(set)) {
+        (Err(why), _) => Found::different(why),
+        (Ok((_, found)), Some(pieces)) => sets(found, pieces, options),
+        (Ok(_), None) => Found::different("a relation and a set"),
+    }
+}
+
+/// A relation beside several that "or" joins: as sets of real numbers.
+pub(super) fn relation_lists(gold: &Answer, answer: &Answer, options: &Options) -> Found {
+    match (described(gold), described(answer)) {
+        (Ok((left, _)), Ok((right, _))) if options.strict && left != right => {
+            Found::different("different unknowns")
+        }
+        (Ok((_, left)), Ok((_, right))) => sets(left, right, options),
+        _ => Found::Different(format!("{} and {}", super::kind(gold), super::kind(answer))),
+    }
+}
+
+/// The unknown of one or several relations, and the set that any of them describes.
+fn described(relations: &Answer) -> Result<(Option<Expression>, Vec<Interval>), &'static str> {
     let relations = match relations {
         Answer::List(items) => items.as_slice(),
         one => std::slice::from_ref(one),
@@ -21,16 +41,13 @@ pub(super) fn relations_and_set(relations: &Answer, set: &Answer, options: &Opti
             Answer::Relation { sides, signs } => inequality::solved(sides, signs),
             _ => None,
         };
-        let Some(solved) = solved else { return Found::different("no relation that is a set") };
+        let Some(solved) = solved else { return Err("no relation that is a set") };
         if *unknown.get_or_insert_with(|| solved.unknown.clone()) != solved.unknown {
-            return Found::different("relations of several unknowns");
+            return Err("relations of several unknowns");
         }
         found.extend(solved.pieces);
     }
-    match pieces(set) {
-        Some(pieces) => sets(found, pieces, options),
-        None => Found::different("a relation and a set"),
-    }
+    Ok((unknown, found))
 }
 
 /// The intervals that a set of real numbers is made of; a single number is a closed one.
@@ -62,15 +79,19 @@ pub(super) fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
         },
         Answer::Set(items) => {
             let points = items.iter().map(|item| match item {
-                Answer::Value(Value { expression, mark: Mark::None }) => Some(Interval {
+                Answer::Value(Value { expression, mark: Mark::None }) => Some(vec![Interval {
                     low: expression.clone(),
                     high: expression.clone(),
                     low_closed: true,
                     high_closed: true,
-                }),
+                }]),
+                // A set by its description.
+                Answer::Relation { sides, signs } => {
+                    inequality::solved(sides, signs).map(|solved| solved.pieces)
+                }
                 _ => None,
             });
-            points.collect()
+            Some(points.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
         }
         Answer::Value(_)
         | Answer::List(_)

@@ -11,7 +11,8 @@ use crate::numeric::{self, Numeric};
 use crate::verdict::{Options, Rule};
 
 /// Letters that are units where they multiply a number and the other side has no variables.
-const UNIT_LETTERS: [&str; 12] = ["m", "s", "g", "h", "L", "l", "N", "J", "W", "V", "A", "K"];
+const UNIT_LETTERS: [&str; 13] =
+    ["m", "s", "g", "h", "L", "l", "N", "J", "W", "V", "A", "K", "Omega"];
 
 pub(super) fn same(gold: &Value, answer: &Value, options: &Options) -> Found {
     let (left, right) = (&gold.expression, &answer.expression);

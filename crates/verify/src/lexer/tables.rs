@@ -63,6 +63,16 @@ pub(super) const SIGN_COMMANDS: &[(&str, char)] = &[
     ("Rightarrow", '→'),
 ];
 
+/// Words that multiply the number before them.
+pub(super) const NUMBER_WORDS: &[(&str, u64)] = &[
+    ("dozen", 12),
+    ("hundred", 100),
+    ("thousand", 1_000),
+    ("million", 1_000_000),
+    ("billion", 1_000_000_000),
+    ("trillion", 1_000_000_000_000),
+];
+
 /// Greek letters by name.
 pub(super) const GREEK: &[&str] = &[
     "alpha",

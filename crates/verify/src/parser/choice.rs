@@ -1,6 +1,6 @@
 //! One of several choices: `A)`, `(A) 12`, `\textbf{(B)}\ 7`.
 //!
-//! Invariant: only a capital letter that brackets or a stop set apart is a choice; `(A)(B)` and
+//! Invariant: only a letter that brackets, a stop or the word "option" set apart is a choice; `(A)(B)` and
 //! `(A) + 1` are mathematics.
 
 use super::answer;
@@ -18,6 +18,15 @@ pub(crate) struct Choice {
 
 /// The choice that `tokens` begin with, if they do.
 pub(super) fn choice(tokens: &[Token], end_position: usize) -> Option<Choice> {
+    // "Option B": the word says nothing.
+    if let [Token { kind: TokenKind::Word(word) | TokenKind::Text(word), .. }, rest @ ..] = tokens
+        && ["option", "choice"].iter().any(|it| it.eq_ignore_ascii_case(word))
+    {
+        if let [Token { kind: TokenKind::Letter(letter), .. }] = rest {
+            return capital(letter).map(|letter| Choice { letter, content: None });
+        }
+        return choice(rest, end_position);
+    }
     let kind = |at: usize| tokens.get(at).map(|token| &token.kind);
     let sign = |at: usize, signs: &[char]| matches!(kind(at), Some(TokenKind::Sign(it)) if signs.contains(it));
     let (letter, length) = match kind(0)? {
@@ -33,9 +42,10 @@ pub(super) fn choice(tokens: &[Token], end_position: usize) -> Option<Choice> {
         TokenKind::Letter(letter) if sign(1, &[')', '.']) => (letter.as_str(), 2),
         _ => return None,
     };
+    // `(b)` may be a choice too, `b.` hardly.
     let letter = match letter.as_bytes() {
-        [byte @ b'A'..=b'J'] => char::from(*byte),
-        _ => return None,
+        [byte @ b'a'..=b'e'] if length != 2 => char::from(byte.to_ascii_uppercase()),
+        _ => capital(letter)?,
     };
     let rest = tokens.get(length..)?;
     let Some(first) = rest.first() else { return Some(Choice { letter, content: None }) };
@@ -47,4 +57,11 @@ pub(super) fn choice(tokens: &[Token], end_position: usize) -> Option<Choice> {
         TokenKind::Begin(_) | TokenKind::End(_) | TokenKind::Row => false,
     };
     apart.then(|| Choice { letter, content: answer(rest, end_position).ok() })
+}
+
+fn capital(letter: &str) -> Option<char> {
+    match letter.as_bytes() {
+        [byte @ b'A'..=b'J'] => Some(char::from(*byte)),
+        _ => None,
+    }
 }

@@ -3,6 +3,7 @@
 //! Invariant: a juxtaposition multiplies unless the left side is a function. `x(y + 1)` is a
 //! product; only the letters that texts use for functions call: `f(x)`, `P(A)`.
 
+use super::matrix::is_determinant;
 use super::names::{KnownWord, function, inverse, is_product_of_letters, known_word, single};
 use super::{Parse, Parser};
 use crate::exact::substituted;
@@ -73,8 +74,10 @@ impl Parser<'_> {
                 known_word(word).is_some() || is_product_of_letters(word)
             }
             Some(TokenKind::Command(name)) => {
-                matches!(name.as_str(), "frac" | "sqrt" | "binom" | "sum" | "prod" | "overline")
-                    || function(name).is_some()
+                matches!(
+                    name.as_str(),
+                    "frac" | "sqrt" | "binom" | "sum" | "prod" | "overline" | "det"
+                ) || function(name).is_some()
             }
             Some(TokenKind::Sign(sign)) => match sign {
                 '(' | '{' | '[' | '⌊' | '⌈' | '√' | '∛' | '∞' => true,
@@ -147,17 +150,30 @@ impl Parser<'_> {
 
     fn factorials(&mut self, mut value: Expression) -> Parse<Expression> {
         while self.take_sign('!') {
-            value = Expression::Apply(Function::Factorial, vec![value]);
+            value = match self.take_sign('!') {
+                true => Self::double_factorial(&value),
+                false => Expression::Apply(Function::Factorial, vec![value]),
+            };
         }
         Ok(value)
     }
 
-    fn primary(&mut self) -> Parse<Expression> {
+    pub(super) fn primary(&mut self) -> Parse<Expression> {
         if self.split_digits.is_some() {
             return self.rest_of_digits();
         }
+        if let Some(value) = self.attempt(Self::choices) {
+            return Ok(value);
+        }
         match self.kind() {
             Some(TokenKind::Digits(_)) => self.number(),
+            Some(TokenKind::Begin(name)) if is_determinant(name) => self.determinant(),
+            Some(TokenKind::Letter(letter) | TokenKind::Word(letter))
+                if letter.starts_with(|first: char| ('A'..='F').contains(&first))
+                    && let Some(value) = self.letters_in_base_16() =>
+            {
+                Ok(value)
+            }
             Some(TokenKind::Letter(letter)) => self.letter(letter.clone()),
             Some(TokenKind::Word(word)) => self.word(word),
             Some(TokenKind::Command(name)) => self.command(name),
@@ -168,7 +184,10 @@ impl Parser<'_> {
 
     fn sign_primary(&mut self, sign: char) -> Parse<Expression> {
         match sign {
-            '(' => self.enclosed('(', ')'),
+            '(' => match self.attempt(Self::bracketed_in_base) {
+                Some(value) => Ok(value),
+                None => self.enclosed('(', ')'),
+            },
             '[' => self.enclosed('[', ']'),
             '{' => self.group(),
             '⌊' => Ok(Expression::Apply(Function::Floor, vec![self.enclosed('⌊', '⌋')?])),
@@ -221,7 +240,7 @@ impl Parser<'_> {
     }
 
     /// `{…}`, also `{n \choose k}`.
-    fn group(&mut self) -> Parse<Expression> {
+    pub(super) fn group(&mut self) -> Parse<Expression> {
         self.expect_sign('{')?;
         let inside = self.deeper(Self::sum)?;
         if self.kind() == Some(&TokenKind::Command("choose".into())) {
@@ -322,6 +341,15 @@ impl Parser<'_> {
                 self.at += 1;
                 Ok(Expression::Constant(constant))
             }
+            None if word == "cis" => {
+                self.at += 1;
+                let turn = match self.is_sign('(') {
+                    true => Expression::product(self.arguments()?),
+                    false => self.bare_argument()?,
+                };
+                let turn = Expression::product(vec![Expression::Constant(Constant::I), turn]);
+                Ok(Expression::Constant(Constant::E).power(turn))
+            }
             None if is_product_of_letters(word) => {
                 self.at += 1;
                 let last = word.len() - 1;
@@ -357,6 +385,10 @@ impl Parser<'_> {
                 Ok(Expression::Apply(Function::Root, arguments))
             }
             "overline" => self.argument(),
+            "det" => match self.kind() {
+                Some(TokenKind::Begin(_)) => self.determinant(),
+                _ => Err(self.error("a matrix")),
+            },
             "sum" => self.series(SeriesKind::Sum),
             "prod" => self.series(SeriesKind::Product),
             _ => match function(name) {

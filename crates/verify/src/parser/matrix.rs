@@ -9,7 +9,9 @@ use crate::lexer::TokenKind;
 impl Parser<'_> {
     /// A sum of matrices, each with a factor: `½ A + B`.
     pub(super) fn matrices(&mut self) -> Parse<Option<Answer>> {
-        if !self.tokens[self.at..].iter().any(|token| is_matrix(&token.kind)) {
+        let is_det = |token: &super::Token| token.kind == TokenKind::Command("det".to_owned());
+        let rest = &self.tokens[self.at..];
+        if !rest.iter().any(|token| is_matrix(&token.kind)) || rest.iter().any(is_det) {
             return Ok(None);
         }
         let mut total: Option<Vec<Vec<Expression>>> = None;
@@ -51,7 +53,7 @@ impl Parser<'_> {
         Ok(rows.into_iter().map(|row| row.into_iter().map(scale).collect()).collect())
     }
 
-    fn matrix(&mut self) -> Parse<Vec<Vec<Expression>>> {
+    pub(super) fn matrix(&mut self) -> Parse<Vec<Vec<Expression>>> {
         let mut rows = Vec::new();
         for row in self.rows()? {
             let cells: Option<Vec<Expression>> = row.into_iter().map(plain).collect();
@@ -127,7 +129,13 @@ pub(super) fn nested_rows(items: &[Answer]) -> Option<Vec<Vec<Expression>>> {
 }
 
 fn is_matrix(kind: &TokenKind) -> bool {
-    matches!(kind, TokenKind::Begin(name) if name.ends_with("matrix") || name == "array")
+    matches!(kind, TokenKind::Begin(name)
+        if (name.ends_with("matrix") || name == "array") && !is_determinant(name))
+}
+
+/// A matrix between bars is its determinant.
+pub(super) fn is_determinant(name: &str) -> bool {
+    name == "vmatrix"
 }
 
 fn added(sum: Vec<Vec<Expression>>, rows: Vec<Vec<Expression>>) -> Option<Vec<Vec<Expression>>> {

@@ -31,11 +31,20 @@ pub(super) fn is_unknown_word(word: &str) -> bool {
 /// Short runs of letters multiply: `ab`, `xyz`. Longer ones are words.
 pub(super) fn is_product_of_letters(word: &str) -> bool {
     word.len() <= 4
+        && !is_capitalised(word)
         && known_word(word).is_none()
         && units::mark(word, false).is_none()
         && !["and", "or", "the", "is", "are", "odd", "even", "yes", "no", "true", "none"]
             .iter()
             .any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// `June`: a name. `Ab` may be two points.
+fn is_capitalised(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    bytes.len() > 2
+        && bytes[0].is_ascii_uppercase()
+        && bytes[1..].iter().all(u8::is_ascii_lowercase)
 }
 
 /// One letter as a factor.

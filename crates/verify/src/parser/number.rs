@@ -9,7 +9,7 @@ use num_traits::{One as _, Pow as _, Zero as _};
 
 use super::{Parse, Parser};
 use crate::expression::{Expression, Number, Rational};
-use crate::lexer::{Token, TokenKind};
+use crate::lexer::{Token, TokenKind, number_word};
 
 /// Most digits of a number, and the largest power of ten.
 const MAX_DIGITS: usize = 3_000;
@@ -31,6 +31,11 @@ impl Parser<'_> {
             }
         }
         let number = decimal(&text).ok_or_else(|| self.error("a number"))?;
+        if self.take_sign('…')
+            && let Some(value) = endless(&text)
+        {
+            return Ok(Expression::exact(value));
+        }
         if let Some(power) = self.power_of_ten()? {
             return Ok(Expression::Number(Number {
                 value: number.value * power,
@@ -40,9 +45,21 @@ impl Parser<'_> {
         if number.decimal_places.is_none()
             && let Some(fraction) = self.mixed_fraction()
         {
-            return Ok(Expression::exact(number.value + fraction));
+            return Ok(self.scaled(Number { value: number.value + fraction, ..number }));
         }
-        Ok(Expression::Number(number))
+        Ok(self.scaled(number))
+    }
+
+    /// A number, or as many thousands or millions as the word behind it says.
+    fn scaled(&mut self, number: Number) -> Expression {
+        let scale = match self.kind() {
+            Some(TokenKind::Word(word) | TokenKind::Text(word)) => number_word(word),
+            _ => None,
+        };
+        let Some(scale) = scale else { return Expression::Number(number) };
+        self.at += 1;
+        let value = number.value * Rational::from_integer(scale.into());
+        Expression::Number(Number { value, ..number })
     }
 
     /// Digits with their thousands: `1,000`, `14{,}912`, `1 000`, `32,\! 349.5`.
@@ -87,18 +104,20 @@ impl Parser<'_> {
     /// `0.\overline{3}`, `1.2\overline{34}`.
     fn repeating(&mut self, text: &str) -> Parse<Option<Expression>> {
         let overline = TokenKind::Command("overline".into());
-        let point = self.is_sign('.') && self.kind_at(1) == Some(&overline);
+        // `0.(3)`: behind the point itself, where it can be no product.
+        let round = self.is_sign('.') && self.kind_at(1) == Some(&TokenKind::Sign('('));
+        let point = round || (self.is_sign('.') && self.kind_at(1) == Some(&overline));
         let inside = text.contains('.') && self.kind() == Some(&overline);
         if !(point || inside) {
             return Ok(None);
         }
-        self.at += 1 + usize::from(point);
-        self.expect_sign('{')?;
+        self.at += 1 + usize::from(point && !round);
+        self.expect_sign(if round { '(' } else { '{' })?;
         let Some(TokenKind::Digits(period)) = self.kind() else {
             return Err(self.error("digits that repeat"));
         };
         self.at += 1;
-        self.expect_sign('}')?;
+        self.expect_sign(if round { ')' } else { '}' })?;
         let (Some(before), Some(period_value)) = (decimal(text), decimal(period)) else {
             return Err(self.error("digits that repeat"));
         };
@@ -137,11 +156,23 @@ impl Parser<'_> {
         text.to_owned()
     }
 
-    /// `1011_2`, `1011_{two}` is not known.
+    /// `(1011)_2`.
+    pub(super) fn bracketed_in_base(&mut self) -> Parse<Option<Expression>> {
+        let Some(TokenKind::Digits(digits)) = self.kind_at(1) else { return Ok(None) };
+        let sign = |ahead, sign| self.kind_at(ahead) == Some(&TokenKind::Sign(sign));
+        if digits.contains('.') || !sign(2, ')') || !sign(3, '_') {
+            return Ok(None);
+        }
+        self.at += 3;
+        self.in_base(digits).map(Some)
+    }
+
+    /// `1011_2`, `1011_{\text{two}}`.
     fn in_base(&mut self, text: &str) -> Parse<Expression> {
         let ahead = usize::from(self.kind_at(1) == Some(&TokenKind::Sign('{')));
         let base = match self.kind_at(1 + ahead) {
             Some(TokenKind::Digits(base)) => base.parse().unwrap_or(0),
+            Some(TokenKind::Word(word) | TokenKind::Text(word)) => named_base(word),
             _ => 0_u32,
         };
         if !(2..=36).contains(&base) {
@@ -246,6 +277,42 @@ impl Parser<'_> {
     }
 }
 
+/// A base by its name; 0 for others.
+fn named_base(word: &str) -> u32 {
+    const NAMES: [(&str, u32); 10] = [
+        ("two", 2),
+        ("three", 3),
+        ("four", 4),
+        ("five", 5),
+        ("six", 6),
+        ("seven", 7),
+        ("eight", 8),
+        ("nine", 9),
+        ("ten", 10),
+        ("sixteen", 16),
+    ];
+    NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(word)).map_or(0, |(_, base)| *base)
+}
+
+/// What `0.333…` or `0.1212…` means: its last digits go on, where they stand there twice (a single
+/// one three times). Nothing else is known of an endless decimal.
+fn endless(text: &str) -> Option<Rational> {
+    let (whole, fraction) = text.split_once('.')?;
+    let bytes = fraction.as_bytes();
+    let length = (1..=bytes.len() / 2).find(|length| {
+        let times = if *length == 1 { 3 } else { 2 };
+        let Some(start) = bytes.len().checked_sub(length * times) else { return false };
+        let period = &bytes[bytes.len() - length..];
+        bytes[start..].chunks_exact(*length).all(|chunk| chunk == period)
+    })?;
+    let (before, period) = fraction.split_at(fraction.len() - length);
+    let start = decimal(&format!("{whole}.{before}"))?;
+    let nines = BigInt::from(10).pow(length as u32) - BigInt::one();
+    let scale = nines * BigInt::from(10).pow(before.len() as u32);
+    let period: BigInt = period.parse().ok()?;
+    Some(start.value + Rational::new(period, scale))
+}
+
 fn proper(above: BigInt, below: BigInt) -> Option<Rational> {
     let fits = !below.is_zero() && above > BigInt::zero() && above < below;
     fits.then(|| Rational::new(above, below))
@@ -272,11 +339,16 @@ pub(super) fn decimal_comma(tokens: &[Token]) -> Option<Expression> {
     else {
         return None;
     };
+    // `1.234,56`: points part thousands where a comma follows.
+    let plain = whole.split_once('.').filter(|(_, group)| group.len() == 3);
+    let plain = plain.map_or_else(|| whole.clone(), |(first, group)| format!("{first}{group}"));
+    let grouped = plain.len() < whole.len();
+    let whole = &plain;
     if comma.kind != TokenKind::Sign(',')
         || fraction.spaced
         || whole.contains('.')
         || digits.contains('.')
-        || (digits.len() == 3 && whole.len() <= 3 && !whole.starts_with('0'))
+        || (!grouped && digits.len() == 3 && whole.len() <= 3 && !whole.starts_with('0'))
     {
         return None;
     }

@@ -8,11 +8,20 @@ use crate::lexer::{Token, TokenKind};
 
 /// Two words that are neither functions nor units make a sentence, in which letters don't multiply.
 pub(super) fn is_prose(tokens: &[Token]) -> bool {
-    let unknown = |token: &&Token| match &token.kind {
-        TokenKind::Word(word) => is_unknown_word(word),
+    let is_arithmetic = |at: Option<usize>| {
+        let kind = at.and_then(|at| tokens.get(at)).map(|token| &token.kind);
+        matches!(kind, Some(TokenKind::Sign(sign)) if "+-*/^=<>≤≥{}".contains(*sign))
+    };
+    let unknown = |(at, token): &(usize, &Token)| match &token.kind {
+        // `ab + ac`: a few letters beside a sign of arithmetic are a product.
+        TokenKind::Word(word) => {
+            let product = word.len() <= 3
+                && (is_arithmetic(at.checked_sub(1)) || is_arithmetic(Some(at + 1)));
+            is_unknown_word(word) && !product
+        }
         _ => false,
     };
-    tokens.iter().filter(unknown).count() > 1
+    tokens.iter().enumerate().filter(unknown).count() > 1
 }
 
 /// An answer in words: letters only, at least one word among them.
