@@ -19,7 +19,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         samples: samples.parse()?,
     };
     let is_hostile = rest.iter().any(|word| word == "hostile");
-    let said: synthetic::Said =
-        if is_hostile { |_, _, _| Some(HOSTILE) } else { |_, _, _| None };
+    let said: synthetic::Said = if is_hostile { |_, _, _| Some(HOSTILE) } else { |_, _, _| None };
     synthetic::write(std::path::Path::new(folder), size, said)
 }

@@ -85,22 +85,33 @@ pub fn matrix(run: &Run, suite: &str) -> Result<Matrix, Error> {
     let newest = steps.len().saturating_sub(MATRIX_STEPS - 1).max(1).min(steps.len());
     let steps: Vec<u64> =
         steps.iter().take(1).chain(steps.get(newest..).unwrap_or_default()).copied().collect();
-    let vocabulary = run.vocabulary();
-    let mut rows: BTreeMap<String, Row> = BTreeMap::new();
-    let mut notices = Vec::new();
-    for (column, step) in steps.iter().enumerate() {
-        let records = match run.reader().evaluated_as::<EvaluatedSketch>(suite, *step) {
-            Ok(records) => records,
-            Err(error) => {
-                notices.push(run.without_path(&error.to_string()));
-                continue;
-            }
-        };
+    let mut matrix = Matrix { steps, tasks: Vec::new(), notices: Vec::new() };
+    let mut rows = BTreeMap::new();
+    for column in 0..matrix.steps.len() {
+        if let Err(error) = matrix.add_step(run, suite, column, &mut rows) {
+            matrix.notices.push(run.without_path(&error.to_string()));
+        }
+    }
+    matrix.tasks = rows.into_values().collect();
+    Ok(matrix)
+}
+
+impl Matrix {
+    /// Reads the evaluation of a column into `rows`, which go by the task's name.
+    fn add_step(
+        &mut self,
+        run: &Run,
+        suite: &str,
+        column: usize,
+        rows: &mut BTreeMap<String, Row>,
+    ) -> Result<(), Error> {
+        let vocabulary = run.vocabulary();
+        let records = run.reader().evaluated_as::<EvaluatedSketch>(suite, self.steps[column])?;
         for (number, record) in records.enumerate() {
             let task = match record {
                 Ok(task) => task,
                 Err(error) => {
-                    notices.push(run.without_path(&error.to_string()));
+                    self.notices.push(run.without_path(&error.to_string()));
                     continue;
                 }
             };
@@ -113,12 +124,12 @@ pub fn matrix(run: &Run, suite: &str) -> Result<Matrix, Error> {
                     task: task.task.0.clone(),
                     answer: task.answer.clone(),
                     problem: vocabulary.text(problem).trim().chars().take(160).collect(),
-                    cells: vec![None; steps.len()],
+                    cells: vec![None; self.steps.len()],
                 }
             });
             let right = task.episodes.iter().filter(|episode| episode.is_right()).count();
             row.cells[column] = Some((number, right, task.episodes.len()));
         }
+        Ok(())
     }
-    Ok(Matrix { steps, tasks: rows.into_values().collect(), notices })
 }

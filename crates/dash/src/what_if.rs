@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use rocstar_grpo::{DropCause, Facts, GroupVerdict, RocConfig, Selection, select, selection_key};
+use rocstar_grpo::{AdvantageConfig, DropCause, Facts, GroupVerdict, RocConfig, Selection};
+use rocstar_grpo::{select, selection_key};
+use rocstar_record::draw::Key;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -85,19 +87,9 @@ impl Question {
         };
         let wanted = |number: usize| self.group.is_none_or(|only| only == number);
         for (number, group) in step.groups.iter().enumerate().filter(|(at, _)| wanted(*at)) {
-            let facts = group.facts();
             let key = selection_key(recipe.seed, step.step, first_task + number as u64);
-            let selection = select(&facts, &self.selection, key)?;
-            let was: BTreeSet<u32> = group.kept.iter().map(|kept| kept.episode.sample).collect();
-            if let (Some(agrees), Some(own)) = (&mut answer.agrees, own) {
-                let again = select(&facts, &own.selection, key)?;
-                *agrees &= again.kept.iter().copied().collect::<BTreeSet<u32>>() == was;
-            }
-            answer.before.add(&facts, &was);
-            answer.after.add(&facts, &selection.kept.iter().copied().collect());
-            let rewards = rewards(group, &selection);
-            let worth = rocstar_grpo::advantages(&rewards, &advantage);
-            answer.groups.push(choice(number, selection, &worth, &was));
+            let own = own.map(|stage| &stage.selection);
+            answer.add(number, group, &self.selection, own, &advantage, key)?;
         }
         match self.group {
             Some(number) if answer.groups.is_empty() => {
@@ -109,6 +101,30 @@ impl Question {
 }
 
 impl WhatIf {
+    /// Chooses in a group by `selection`, and by the run's `own` settings to compare.
+    fn add(
+        &mut self,
+        number: usize,
+        group: &GroupSketch,
+        selection: &RocConfig,
+        own: Option<&RocConfig>,
+        advantage: &AdvantageConfig,
+        key: Key,
+    ) -> Result<(), Error> {
+        let facts = group.facts();
+        let selection = select(&facts, selection, key)?;
+        let was: BTreeSet<u32> = group.kept.iter().map(|kept| kept.episode.sample).collect();
+        if let (Some(agrees), Some(own)) = (&mut self.agrees, own) {
+            let again = select(&facts, own, key)?;
+            *agrees &= again.kept.iter().copied().collect::<BTreeSet<u32>>() == was;
+        }
+        self.before.add(&facts, &was);
+        self.after.add(&facts, &selection.kept.iter().copied().collect());
+        let worth = rocstar_grpo::advantages(&rewards(group, &selection), advantage);
+        self.groups.push(choice(number, selection, &worth, &was));
+        Ok(())
+    }
+
     /// Whether the run's own settings, tried again, keep what is written down; `None` where they
     /// aren't known.
     pub const fn agrees(&self) -> Option<bool> {

@@ -302,8 +302,10 @@ async fn problems(
     let opened = app.read(move |app| app.folder.run(&name)).await?;
     survey_on(&app, opened);
     of_run(app, run, move |run| {
-        let tasks = run.survey().tasks(&question, run);
-        Ok(tasks)
+        let steps = run.reader().episode_steps()?;
+        let mut survey = run.survey();
+        survey.expect(steps.len());
+        Ok(survey.tasks(&question, run))
     })
     .await
 }
@@ -316,7 +318,9 @@ async fn environment(State(app): State<Arc<App>>, Path(run): Path<String>) -> An
         let environment = run.reader().environment().unwrap_or_default();
         let sandbox = environment.as_ref().and_then(|it| it.get("sandbox")).cloned();
         let host = environment.as_ref().and_then(|it| it.get("host")).cloned();
-        let survey = run.survey();
+        let steps = run.reader().episode_steps()?;
+        let mut survey = run.survey();
+        survey.expect(steps.len());
         Ok(json!({
             "sandbox": sandbox, "host": host, "progress": survey.progress(),
             "wall_bounds_us": survey::WALL_BOUNDS_US, "steps": survey.environment(),

@@ -133,6 +133,15 @@ async function main() {
   await report.screenshot({ path: join(out, 'report.png'), fullPage: true });
   await report.close();
 
+  await page.evaluate(() => {
+    const faint = document.createElement('p');
+    faint.className = 'faint-on-purpose';
+    // By the object model, which the policy allows.
+    faint.style.color = '#999';
+    faint.textContent = 'faint';
+    document.querySelector('main').append(faint);
+  });
+  check('faint text is found', (await page.evaluate(lowContrast)).some((it) => it.includes('faint-on-purpose')));
   await everyView(browser, url, run);
   await keys(page, url, run);
   if (synthesize) await hostile(page, url, complaints);

@@ -12,7 +12,7 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
   const loaded = useLoad<Environment>(api('runs', run, 'environment'), `${tick}:${look?.episode_steps ?? 0}`);
   const curves = useCurves(run, look ? `${look.generation}:${look.lines}` : 'still');
   const progress = loaded.data?.progress;
-  const unfinished = progress !== undefined && (progress.of === 0 ? tick < 3 : progress.steps < progress.of);
+  const unfinished = progress !== undefined && progress.steps < progress.of;
   useEffect(() => {
     if (!unfinished) return;
     const timer = setTimeout(() => setTick(tick + 1), 500);
@@ -48,7 +48,7 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
             <>
               {unfinished && (
                 <p class="muted" role="status">
-                  {data.progress.steps} of {data.progress.of || '…'} steps read so far
+                  {data.progress.steps} of {data.progress.of} steps read so far
                 </p>
               )}
               <Notices all={data.sandbox?.degraded ? ['DEGRADED: a layer of isolation that is required is missing.'] : []} />

@@ -32,7 +32,7 @@ export function ProblemsView({ run, query, look }: { run: string; query: URLSear
   const asked = new URLSearchParams({ sort, only, text, offset: String(offset), limit: String(PAGE) });
   const loaded = useLoad<Tasks>(`${api('runs', run, 'problems')}?${asked}`, `${tick}:${look?.episode_steps ?? 0}`);
   const progress = loaded.data?.progress;
-  const unfinished = progress !== undefined && (progress.of === 0 ? tick < 3 : progress.steps < progress.of);
+  const unfinished = progress !== undefined && progress.steps < progress.of;
   useEffect(() => {
     if (!unfinished) return;
     const timer = setTimeout(() => setTick(tick + 1), 500);
@@ -76,7 +76,7 @@ export function ProblemsView({ run, query, look }: { run: string; query: URLSear
           <>
             <p class="muted" role="status">
               {data.found} {data.found === 1 ? 'problem' : 'problems'}
-              {unfinished && `; ${data.progress.steps} of ${data.progress.of || '…'} steps read so far`}
+              {unfinished && `; ${data.progress.steps} of ${data.progress.of} steps read so far`}
             </p>
             <Notices all={data.notices} />
             <div class="scroll">
