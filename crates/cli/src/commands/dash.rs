@@ -86,7 +86,8 @@ impl Dash {
         let finished = runtime.block_on(async {
             // Before the announcement: whoever reads it may send a signal at once.
             let mut stops = Stops::new(StopOn::Signals)?;
-            self.announce(Announcement { url, pid: std::process::id(), folder: shown }, terminal)?;
+            let pid = std::process::id();
+            self.announce(&Announcement { url, pid, folder: shown }, terminal)?;
             let stop = CancellationToken::new();
             let mut server =
                 std::pin::pin!(rocstar_dash::serve(listener, folder, access, stop.clone()));
@@ -105,13 +106,13 @@ impl Dash {
         finished.map(|()| Finish::Good)
     }
 
-    fn announce(&self, announcement: Announcement, terminal: Terminal) -> anyhow::Result<()> {
+    fn announce(&self, announcement: &Announcement, terminal: Terminal) -> anyhow::Result<()> {
         terminal.note(format_args!("runs: {}", announcement.folder));
         terminal.note(format_args!("page: {}", announcement.url));
         if !self.no_open && has_display() && std::io::stderr().is_terminal() {
             open(&announcement.url, terminal);
         }
-        if self.json { terminal.json_line(&announcement) } else { Ok(()) }
+        if self.json { terminal.json_line(announcement) } else { Ok(()) }
     }
 }
 

@@ -339,10 +339,23 @@ export function useStream<T>(address: string | null): { last: T | null; broken: 
   useEffect(() => {
     set({ last: null, broken: false });
     if (address === null) return;
-    const stream = new EventSource(address);
-    stream.onmessage = (event) => set({ last: JSON.parse(event.data as string) as T, broken: false });
-    stream.onerror = () => set((old) => ({ last: old.last, broken: true }));
-    return () => stream.close();
+    let stream: EventSource | null = null;
+    // A browser keeps six connections to a server, all tabs together: those that nobody sees give
+    // theirs back.
+    const follow = () => {
+      stream?.close();
+      stream = null;
+      if (document.hidden) return;
+      stream = new EventSource(address);
+      stream.onmessage = (event) => set({ last: JSON.parse(event.data as string) as T, broken: false });
+      stream.onerror = () => set((old) => ({ last: old.last, broken: true }));
+    };
+    follow();
+    document.addEventListener('visibilitychange', follow);
+    return () => {
+      document.removeEventListener('visibilitychange', follow);
+      stream?.close();
+    };
   }, [address]);
   return state;
 }
