@@ -4,11 +4,12 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::bench::Bench;
 use crate::commands::config::Config;
+use crate::commands::data::Data;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    chat, dash, doctor, generate, plan, quickstart, reference, replay, report, rollout, serve,
-    train, verify, watch,
+    chat, compare, dash, doctor, eval, generate, plan, quickstart, reference, replay, report, rollout,
+    serve, train, verify, watch,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
@@ -36,6 +37,8 @@ enum Command {
     Sandbox(Sandbox),
     #[command(subcommand, arg_required_else_help = true)]
     Model(Model),
+    #[command(subcommand, arg_required_else_help = true)]
+    Data(Data),
     Train(train::Train),
     Plan(Box<plan::Plan>),
     Rollout(rollout::Rollout),
@@ -51,6 +54,8 @@ enum Command {
     Serve(Box<serve::Serve>),
     Generate(Box<generate::Generate>),
     Chat(Box<chat::Chat>),
+    Eval(Box<eval::Eval>),
+    Compare(compare::Compare),
     Doctor(doctor::Doctor),
     Reference(reference::Reference),
 }
@@ -66,6 +71,7 @@ impl Cli {
             Command::Quickstart(command) => command.run(terminal),
             Command::Sandbox(command) => command.run(terminal),
             Command::Model(command) => command.run(terminal),
+            Command::Data(command) => command.run(terminal),
             Command::Train(command) => command.run(terminal),
             Command::Plan(command) => command.run(terminal),
             Command::Rollout(command) => command.run(terminal),
@@ -79,6 +85,8 @@ impl Cli {
             Command::Serve(command) => command.run(terminal),
             Command::Generate(command) => command.run(terminal),
             Command::Chat(command) => command.run(terminal),
+            Command::Eval(command) => command.run(terminal),
+            Command::Compare(command) => command.run(terminal),
             Command::Doctor(command) => command.run(terminal),
             Command::Reference(command) => command.run(terminal),
         }

@@ -3,9 +3,12 @@
 
 pub(crate) mod bench;
 pub(crate) mod chat;
+pub(crate) mod compare;
 pub(crate) mod config;
 pub(crate) mod dash;
+pub(crate) mod data;
 pub(crate) mod doctor;
+pub(crate) mod eval;
 pub(crate) mod generate;
 pub(crate) mod model;
 pub(crate) mod plan;

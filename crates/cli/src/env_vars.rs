@@ -16,7 +16,9 @@ pub(crate) const XDG_CACHE_HOME: &str = "XDG_CACHE_HOME";
 pub(crate) const HOME: &str = "HOME";
 /// Where pyenv keeps its interpreters; `~/.pyenv` where it is unset.
 pub(crate) const PYENV_ROOT: &str = "PYENV_ROOT";
-/// Address of the hub that models come from, for mirrors.
+/// A folder with data of suites: `--data-dir`.
+pub(crate) const DATA: &str = "ROCSTAR_DATA";
+/// Address of the hub that models and data come from, for mirrors.
 pub(crate) const HF_ENDPOINT: &str = "HF_ENDPOINT";
 /// Token for the hub.
 pub(crate) const HF_TOKEN: &str = "HF_TOKEN";

@@ -146,7 +146,7 @@ fn known_hint(cause: &(dyn Error + 'static)) -> Option<&'static str> {
     }
     let error = cause.downcast_ref::<std::io::Error>()?;
     (error.kind() == std::io::ErrorKind::AddrInUse)
-        .then_some("another program listens there; choose another port with `--listen HOST:PORT`")
+        .then_some("another program listens there; choose another port")
 }
 
 fn jail_hint(error: &rocstar_jail::Error) -> Option<&'static str> {

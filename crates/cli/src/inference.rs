@@ -151,7 +151,6 @@ impl ModelOptions {
         let name = if is_file { path.file_stem() } else { path.file_name() };
         name.map_or_else(|| "model".to_owned(), |name| name.to_string_lossy().into_owned())
     }
-
 }
 
 /// An engine that runs, with the words to speak to it.
@@ -185,6 +184,30 @@ impl RunningOptions {
         announce_plan(&inspection, &options, terminal)?;
         let engine = start(path, options, terminal)?;
         Ok(Loaded { engine, tokenizer, template, calls: self.call_format.clone() })
+    }
+
+    /// How weights are kept in memory, as the command line spells it.
+    pub(crate) const fn storage_name(&self) -> &'static str {
+        match self.storage {
+            StorageName::F32 => "f32",
+            StorageName::Bf16 => "bf16",
+            StorageName::Int8 => "int8",
+        }
+    }
+
+    /// The chat template that was chosen by hand.
+    pub(crate) fn template_name(&self) -> Option<&str> {
+        self.template.as_deref()
+    }
+
+    /// The words of the model at `path`, without its weights.
+    ///
+    /// # Errors
+    /// It has no tokenizer, or the template can't be used.
+    pub(crate) fn words(&self, path: &Path) -> anyhow::Result<(Tokenizer, Option<Template>)> {
+        let tokenizer = models::tokenizer(&files::inspect(path)?.source)?;
+        let template = self.template(&tokenizer)?;
+        Ok((tokenizer, template))
     }
 
     fn template(&self, tokenizer: &Tokenizer) -> anyhow::Result<Option<Template>> {

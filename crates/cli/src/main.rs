@@ -5,10 +5,12 @@
 
 mod cli;
 mod commands;
+mod data;
 mod env_vars;
 mod episode_text;
 mod failure;
 mod host;
+mod hub;
 mod inference;
 mod layers;
 mod models;
@@ -17,6 +19,7 @@ mod python;
 mod quantity;
 mod service;
 mod settings;
+mod speaker;
 mod target;
 mod terminal;
 

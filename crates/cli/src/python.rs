@@ -158,16 +158,20 @@ pub(crate) fn installed_packages(python: &Path) -> anyhow::Result<Vec<Package>> 
     Ok(serde_json::from_slice(&run_isolated(python, &script)?)?)
 }
 
-/// Imports each locked package and compares the version that it reports.
+/// Imports each locked package and compares its version.
 ///
 /// # Errors
 /// A package is missing, does not load, or has another version.
 pub(crate) fn check_packages(python: &Path) -> anyhow::Result<()> {
-    let names: Vec<&str> = lock::packages().map(|package| package.name).collect();
+    let names: Vec<(&str, String)> =
+        lock::packages().map(|package| (package.name, package.module())).collect();
     let script = format!(
-        "import importlib, json\n\
-         print(json.dumps([{{'name': name, 'version': importlib.import_module(name).__version__}}\n\
-         \x20                 for name in {}]))\n",
+        "import importlib, importlib.metadata as metadata, json\n\
+         found = []\n\
+         for name, module in {}:\n\
+         \x20   importlib.import_module(module)\n\
+         \x20   found.append({{'name': name, 'version': metadata.version(name)}})\n\
+         print(json.dumps(found))\n",
         serde_json::to_string(&names)?
     );
     let found: Vec<Package> = serde_json::from_slice(&run_isolated(python, &script)?)?;

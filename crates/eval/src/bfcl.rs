@@ -27,7 +27,7 @@ mod row;
 mod schema;
 mod text;
 
-use rocstar_record::attempt::{Attempt, Score};
+use rocstar_record::attempt::{Attempt, AttemptCall, Score};
 use rocstar_record::episode::{Verdict, VerdictKind};
 use rocstar_record::message::{Arguments, ToolCall};
 use schemars::JsonSchema;
@@ -129,9 +129,9 @@ impl BfclGold {
         if self.calls_in == CallsIn::Text {
             return text::calls(attempt.answer_text());
         }
-        let read = |(index, call): (usize, &rocstar_record::attempt::AttemptCall)| {
-            let call = call.call.clone();
-            call.ok_or(Unreadable { problem: format!("call {} can't be read", index + 1) })
+        let read = |(index, call): (usize, &AttemptCall)| {
+            let unreadable = || Unreadable { problem: format!("call {} can't be read", index + 1) };
+            call.call.clone().ok_or_else(unreadable)
         };
         attempt.calls().enumerate().map(read).collect()
     }

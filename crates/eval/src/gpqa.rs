@@ -117,6 +117,39 @@ impl GpqaQuestion {
     }
 }
 
+/// Words before the letter of a choice that say nothing.
+const BEFORE: [&str; 12] = [
+    "the",
+    "correct",
+    "right",
+    "answer",
+    "option",
+    "choice",
+    "letter",
+    "is",
+    "so",
+    "thus",
+    "hence",
+    "therefore",
+];
+
+/// The letter that `found`, the piece of a response that holds its answer, names: `C`, `(C) Argon`,
+/// `\text{C}`, `**option C**`. A small letter does where it is all there is. `None` where it names
+/// none of so many choices.
+pub fn letter_in(found: &str, choices: usize) -> Option<char> {
+    let mut words = found
+        .split_inclusive(|it: char| !it.is_alphanumeric() && it != '\\')
+        .map(|it| it.trim_end_matches(|it: char| !it.is_alphanumeric()))
+        // A command of LaTeX is no word.
+        .filter(|it| !it.is_empty() && !it.starts_with('\\'))
+        .skip_while(|it| BEFORE.contains(&it.to_ascii_lowercase().as_str()));
+    let mut first = words.next()?.chars();
+    let (letter, None) = (first.next()?, first.next()) else { return None };
+    let stands_alone = words.next().is_none();
+    let letter = if stands_alone { letter.to_ascii_uppercase() } else { letter };
+    ('A'..='Z').take(choices).find(|it| *it == letter)
+}
+
 fn error(line: u64, field: &str, message: &str) -> GpqaError {
     GpqaError { line, field: field.to_owned(), message: message.to_owned() }
 }

@@ -10,7 +10,7 @@ mod figures;
 use serde::{Deserialize, Serialize};
 
 pub use consensus::{Votes, cons_at};
-pub use figures::{Category, Figures, Outcome, Prices, Sampled, Spent, figures, spent};
+pub use figures::{Category, Figures, Outcome, Prices, Same, Sampled, Spent, figures, spent};
 
 /// A mean over problems, with the standard error that the choice of problems and samples gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     /// All subsets of `n` things, as bits, with `k` members.
-    pub(super) fn subsets(n: usize, k: usize) -> impl Iterator<Item = u32> {
+    fn subsets(n: usize, k: usize) -> impl Iterator<Item = u32> {
         (0..1_u32 << n).filter(move |set| set.count_ones() as usize == k)
     }
 

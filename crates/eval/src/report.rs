@@ -87,8 +87,7 @@ impl EvalResult {
         let wanted = asked.len() * protocol.settings.samples as usize;
         let there: usize = sampled.iter().map(|problem| problem.outcomes.len()).sum();
         let votes = matches!(suite.scorer, Scorer::Math | Scorer::Choice);
-        let same: Option<&(dyn Fn(&str, &str) -> bool + Sync)> =
-            if votes { Some(&same_answer) } else { None };
+        let same: Option<&metrics::Same> = if votes { Some(&same_answer) } else { None };
         let figures = metrics::figures(&sampled, same, suite.scorer == Scorer::Calls);
         let ids: BTreeSet<&TaskId> = asked.iter().map(|problem| &problem.task.id).collect();
         let attempts = saved.attempts.iter().filter(|((id, _), _)| ids.contains(id));

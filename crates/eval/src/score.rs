@@ -18,6 +18,7 @@ use rocstar_verify::{Extraction, Options, Report};
 use serde_json::Map;
 
 use crate::arena_hard::{Game, JudgePrompts, Judgement, parts};
+use crate::gpqa::letter_in;
 use crate::ifeval::{IfEvalGold, IfEvalReport};
 use crate::problem::{Gold, Problem};
 
@@ -79,9 +80,9 @@ pub async fn score(
             let (gold, text, extraction) = (answer.clone(), text(), *extraction);
             beside(problem, move || value(&gold, &text, extraction)).await
         }
-        Gold::Choice { letter, .. } => {
-            let (gold, text) = (letter.to_string(), text());
-            beside(problem, move || value(&gold, &text, Extraction::Lenient)).await
+        Gold::Choice { letter, choices } => {
+            let (gold, choices, text) = (*letter, *choices, text());
+            beside(problem, move || choice(gold, choices, &text)).await
         }
         Gold::IfEval(gold) => {
             let (gold, text) = (gold.clone(), text());
@@ -125,7 +126,7 @@ fn cut_off(finish: Finish) -> Score {
     scored(0.0, VerdictKind::Unparseable, None, explanation)
 }
 
-/// A value or a letter, compared by `rocstar-verify`.
+/// A value, compared by `rocstar-verify`.
 fn value(gold: &str, text: &str, extraction: Extraction) -> Score {
     let options = Options { extraction, ..Options::default() };
     let report = rocstar_verify::verify(gold, text, &options);
@@ -133,6 +134,23 @@ fn value(gold: &str, text: &str, extraction: Extraction) -> Score {
     let found = report.answer.extraction.is_some();
     let answer = found.then_some(report.answer.text);
     scored(if kind == VerdictKind::Right { 1.0 } else { 0.0 }, kind, answer, explanation)
+}
+
+/// The letter in the piece of the text that `rocstar-verify` takes for the answer.
+fn choice(gold: char, choices: usize, text: &str) -> Score {
+    // Bold print is no part of a letter.
+    let report = rocstar_verify::verify(
+        &gold.to_string(),
+        &text.replace('*', ""),
+        &Options { extraction: Extraction::Lenient, ..Options::default() },
+    );
+    let Some(found) = letter_in(&report.answer.text, choices) else {
+        let explanation = format!("no letter from A on is given, of {choices} choices");
+        return scored(0.0, VerdictKind::Unparseable, None, explanation);
+    };
+    let (value, kind) =
+        if found == gold { (1.0, VerdictKind::Right) } else { (0.0, VerdictKind::Wrong) };
+    scored(value, kind, Some(found.to_string()), format!("{found} is given, {gold} is right"))
 }
 
 fn explained(report: &Report, extraction: Extraction) -> (VerdictKind, String) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pretty_assertions::assert_eq;
-use rocstar_eval::gpqa::GpqaQuestion;
+use rocstar_eval::gpqa::{GpqaQuestion, letter_in};
 use serde_json::json;
 
 const CSV: &str = include_str!("data/gpqa.csv");
@@ -109,6 +109,32 @@ fn faults_name_line_and_column() {
     );
     let row = json!({"Question": "Why?"});
     assert_eq!(GpqaQuestion::from_row(&row).unwrap_err().field, "Incorrect Answer 1");
+}
+
+#[test]
+fn letters_in_the_piece_that_holds_the_answer() {
+    for named in [
+        "C",
+        "(C)",
+        "C.",
+        "C) Argon",
+        "(C): Argon",
+        "\\text{C}",
+        "\\mathrm{(C)}",
+        "\\textbf{C}",
+        "$C$",
+        "c",
+        "option C",
+        "The correct choice is C, since it glows",
+        "C. vitamin B",
+        "Option C is right.",
+    ] {
+        assert_eq!(letter_in(named, 4), Some('C'), "{named}");
+    }
+    for none in ["", "E", "42", "Argon", "CD", "a noble gas", "I see", "C3", "\\C"] {
+        assert_eq!(letter_in(none, 4), None, "{none}");
+    }
+    assert_eq!(letter_in("E", 5), Some('E'));
 }
 
 /// From `tests/reference/gpqa.py`.

@@ -52,7 +52,9 @@ impl Kind {
     }
 }
 
-const PACKAGES: [&str; 6] = ["numpy", "sympy", "mpmath", "scipy", "networkx", "pandas"];
+/// Beside the packages themselves, some that load them.
+const PACKAGES: [&str; 7] =
+    ["numpy", "sympy", "mpmath", "scipy", "networkx", "pandas", "math_verify"];
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,7 @@ mod options;
 mod player;
 mod probe;
 mod requests;
+mod tally;
 mod tools;
 pub mod wire;
 

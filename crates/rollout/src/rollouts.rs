@@ -296,6 +296,24 @@ impl Rollouts {
         samples: &[Assignment],
         ended: &(dyn Fn(usize, Result<Episode, NoEpisode>) + Sync),
     ) -> Result<Usage, RolloutError> {
+        let (wanted, indexes) = self.wanted_each(seed, samples, ended)?;
+        let surroundings = self.surroundings();
+        let mut crowd = Crowd::new(&surroundings, &wanted);
+        while let Some(one) = crowd.next().await {
+            let Ended { index, result } = one?;
+            ended(indexes[index], result.map_err(|cause| NoEpisode::Lost { cause }));
+        }
+        drop(crowd);
+        Ok(results::usage(&surroundings))
+    }
+
+    /// What can be rolled out, and where each stands among `samples`; the rest is told of.
+    fn wanted_each(
+        &self,
+        seed: u64,
+        samples: &[Assignment],
+        ended: &(dyn Fn(usize, Result<Episode, NoEpisode>) + Sync),
+    ) -> Result<(Vec<Wanted>, Vec<usize>), RolloutError> {
         let mut prompts: BTreeMap<u64, Option<(usize, Arc<Transcript>)>> = BTreeMap::new();
         let (mut wanted, mut indexes) = (Vec::new(), Vec::new());
         for (index, Assignment { task, task_number, sample }) in samples.iter().enumerate() {
@@ -318,14 +336,7 @@ impl Rollouts {
             wanted.push(Wanted { prompt_number, task: Arc::clone(task), prompt, draw });
             indexes.push(index);
         }
-        let surroundings = self.surroundings();
-        let mut crowd = Crowd::new(&surroundings, &wanted);
-        while let Some(one) = crowd.next().await {
-            let Ended { index, result } = one?;
-            ended(indexes[index], result.map_err(|cause| NoEpisode::Lost { cause }));
-        }
-        drop(crowd);
-        Ok(results::usage(&surroundings))
+        Ok((wanted, indexes))
     }
 
     fn surroundings(&self) -> Surroundings {

@@ -180,6 +180,9 @@ pub enum Error {
     /// Nothing runs programs.
     #[error("the recipe's rollouts run programs, and there is no code environment for them")]
     NoSandbox,
+    /// The second verifier that the recipe wants does not work here.
+    #[error("`verifier.second_opinion`: {0}")]
+    SecondOpinion(rocstar_rollout::VerifierError),
     /// The runtime that waits for rollouts.
     #[error("no async runtime: {0}")]
     Runtime(io::Error),

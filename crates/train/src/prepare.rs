@@ -164,11 +164,14 @@ impl Prepared {
         })
     }
 
-    /// Whether a stage runs programs that the model writes.
+    /// Whether a stage runs programs: those that the model writes, or a second verifier.
     pub fn needs_sandbox(&self) -> bool {
         self.stages.iter().any(|stage| match &stage.work {
             Work::Sft(_) => false,
-            Work::Rl(work) => work.options.rollout.tool != ToolMode::None,
+            Work::Rl(work) => {
+                let options = &work.options;
+                options.rollout.tool != ToolMode::None || options.verifier.needs_sandbox()
+            }
         })
     }
 }

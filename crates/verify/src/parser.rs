@@ -115,7 +115,8 @@ fn trim(tokens: &mut Vec<Token>) {
     while let Some(last) = tokens.last() {
         // The dots behind `0.333` are a part of it.
         let dots = last.kind == TokenKind::Sign('…');
-        if !idle(last) && !(dots && !of_decimal(tokens.iter().rev().nth(1))) {
+        let are_idle_dots = dots && !of_decimal(tokens.iter().rev().nth(1));
+        if !idle(last) && !are_idle_dots {
             break;
         }
         tokens.pop();

@@ -4,26 +4,26 @@ mod lines;
 mod screen;
 
 use std::io::{IsTerminal as _, Read as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use rocstar_chat::Family;
 use rocstar_record::episode::Call;
+use rocstar_rollout::remote::{ChatOptions, RemoteConversation};
 use rocstar_rollout::{
-    Conversation, Heard, LocalGenerator, Policy, PythonTool, Reply, RolloutOptions,
-    TokenConversation, Tool, ToolMode,
+    Conversation, Heard, Policy, PythonTool, Reply, RolloutOptions, TokenConversation, Tool,
+    ToolMode,
 };
 use rocstar_sandbox::Sandbox;
 use serde::Serialize;
 use tokio::runtime::Runtime;
 
 use crate::failure::{Finish, HintExt as _, WrongUse};
-use crate::inference::{Loaded, RunningOptions};
+use crate::inference::RunningOptions;
 use crate::service;
 use crate::settings::SandboxOptions;
+use crate::speaker::{EndpointChoice, Speaker};
 use crate::target::{Target, Which};
 use crate::terminal::Terminal;
 use lines::{Input, Lines};
@@ -52,6 +52,8 @@ pub(crate) struct Chat {
     step: Option<u64>,
     #[command(flatten)]
     replies: ReplyOptions,
+    #[command(flatten)]
+    endpoint: EndpointChoice,
     #[command(flatten)]
     running: RunningOptions,
     #[command(flatten)]
@@ -149,10 +151,11 @@ impl Chat {
         // Before the loading: whoever forgot the message should not wait for it.
         let message = self.message()?;
         let runtime = service::runtime()?;
-        let voice = self.voice(&target, terminal)?;
+        let speaker = self.speaker(&target, &runtime, terminal)?;
         let tool = self.tool(&options, &runtime, terminal)?;
         let (instructions, seed) = (self.system, self.replies.seed());
-        let begin = || voice.conversation(tool.as_deref(), &options, (instructions.clone(), seed));
+        let begin =
+            || conversation(&speaker, tool.as_ref(), &options, (instructions.clone(), seed));
         let mut talk =
             Talk { conversation: begin()?, runtime: &runtime, terminal, json: self.json, seed };
         match message {
@@ -178,10 +181,19 @@ impl Chat {
         Ok(Some(message))
     }
 
-    fn voice(&self, target: &Target, terminal: Terminal) -> anyhow::Result<Voice> {
+    fn speaker(
+        &self,
+        target: &Target,
+        runtime: &Runtime,
+        terminal: Terminal,
+    ) -> anyhow::Result<Speaker> {
         match target {
-            Target::Model(path) => Voice::load(path, &self.running, terminal),
-            Target::Endpoint(url) => anyhow::bail!("not yet: {url}"),
+            Target::Model(path) => Speaker::local(self.running.load(path, terminal)?),
+            Target::Endpoint(url) => {
+                let urls = std::slice::from_ref(url);
+                let endpoints = runtime.block_on(self.endpoint.connect(urls))?;
+                Speaker::remote(endpoints, &self.endpoint, &self.running)
+            }
         }
     }
 
@@ -201,40 +213,27 @@ impl Chat {
     }
 }
 
-/// Who is talked with.
-enum Voice {
-    /// A model in this process.
-    Local { policy: Policy, generator: Arc<LocalGenerator> },
-}
-
-impl Voice {
-    fn load(path: &Path, running: &RunningOptions, terminal: Terminal) -> anyhow::Result<Self> {
-        let Loaded { engine, tokenizer, template, calls } = running.load(path, terminal)?;
-        if calls.is_some() {
-            return Err(WrongUse::error("`--call-format` is of no use here"))
-                .hint("how calls are written follows from the chat template");
+/// Begins a conversation.
+fn conversation(
+    speaker: &Speaker,
+    tool: Option<&Arc<dyn Tool>>,
+    options: &RolloutOptions,
+    (instructions, seed): (Option<String>, u64),
+) -> anyhow::Result<Box<dyn Conversation>> {
+    let options = options.clone();
+    match speaker {
+        Speaker::Tokens { policy, generator } => {
+            let (policy, generator) = (Policy::clone(policy), Arc::clone(generator));
+            let begin = (instructions, seed);
+            let tool = tool.map(|tool| &**tool);
+            let begun = TokenConversation::new(policy, generator, tool, options, begin);
+            let begun = begun.map_err(anyhow::Error::from);
+            Ok(Box::new(begun.hint("`--tool none` talks without the tool")?))
         }
-        let template = template
-            .ok_or_else(|| WrongUse::error("the model has no chat template"))
-            .hint("give one: `--template chatml`, `--template rstar2` or a Jinja file")?;
-        let family = Family::detect(&template).context("can't talk with this model")?;
-        let generator = Arc::new(LocalGenerator::new(engine));
-        Ok(Self::Local { policy: Policy { tokenizer, family }, generator })
-    }
-
-    fn conversation(
-        &self,
-        tool: Option<&dyn Tool>,
-        options: &RolloutOptions,
-        begin: (Option<String>, u64),
-    ) -> anyhow::Result<Box<dyn Conversation>> {
-        match self {
-            Self::Local { policy, generator } => {
-                let (policy, generator) = (policy.clone(), Arc::clone(generator));
-                let begun = TokenConversation::new(policy, generator, tool, options.clone(), begin);
-                let begun = begun.map_err(anyhow::Error::from);
-                Ok(Box::new(begun.hint("`--tool none` talks without the tool")?))
-            }
+        Speaker::Messages { endpoints, tool_answer_chars } => {
+            let (endpoints, tool) = (Arc::clone(endpoints), tool.cloned());
+            let chat = ChatOptions { seed, tool_answer_chars: *tool_answer_chars };
+            Ok(Box::new(RemoteConversation::new(endpoints, tool, options, chat, instructions)?))
         }
     }
 }

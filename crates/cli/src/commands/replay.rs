@@ -279,7 +279,9 @@ impl<'a> Player<'a> {
         });
         let policy =
             Policy { tokenizer: outline.tokenizer.clone(), family: outline.family.clone() };
-        let rollouts = Rollouts::new(policy, generator, tool, Arc::new(MathVerifier), rollout)?;
+        let verifier = options.verifier.around(Arc::new(MathVerifier), self.sandbox.as_ref());
+        let verifier = self.runtime.block_on(verifier)?;
+        let rollouts = Rollouts::new(policy, generator, tool, verifier, rollout)?;
         let step = groups.first().map_or(0, |group| group.step);
         let at = At {
             seed: self.prepared.recipe().seed,

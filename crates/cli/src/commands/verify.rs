@@ -4,13 +4,16 @@
 //! it was read and written.
 
 mod batch;
+mod second;
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rocstar_verify::{Extraction, Options, Report, Verdict, verify};
 
+use self::second::Second;
 use crate::failure::Finish;
+use crate::settings::SandboxOptions;
 use crate::terminal::Terminal;
 
 /// Tell whether an answer is right, exactly and with reasons
@@ -61,6 +64,19 @@ pub(crate) struct Verify {
     /// Where the answer is looked for
     #[arg(long, value_enum, default_value_t = Where::Lenient)]
     extraction: Where,
+    /// Who is asked about answers that are neither shown right nor wrong: `math-verify`, the Python
+    /// package, runs in the code environment that `rocstar sandbox setup` builds
+    #[arg(long, value_enum, value_name = "WHO")]
+    second_opinion: Option<Who>,
+    #[command(flatten)]
+    sandbox: SandboxOptions,
+}
+
+/// A second verifier.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Who {
+    /// The Python package Math-Verify
+    MathVerify,
 }
 
 /// Where an answer is looked for.
@@ -79,19 +95,37 @@ impl Verify {
     /// The file of pairs can't be read, or a result can't be written.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         let options = self.options();
+        let second = self.second_opinion.map(|Who::MathVerify| &self.sandbox);
         if let Some(input) = &self.batch {
-            let batch = batch::Batch { input, output: self.output.as_deref(), json: self.json };
+            let batch =
+                batch::Batch { input, output: self.output.as_deref(), json: self.json, second };
             batch.run(&options, terminal)?;
             return Ok(Finish::Good);
         }
-        let (gold, answer) = (self.gold.unwrap_or_default(), self.answer.unwrap_or_default());
-        let report = verify(&gold, &answer, &options);
+        let gold = self.gold.as_deref().unwrap_or_default();
+        let report = verify(gold, self.answer.as_deref().unwrap_or_default(), &options);
+        let opinion = match (second, second::question(&report, &options)) {
+            (Some(sandbox), Some(question)) => {
+                Second::start(sandbox, terminal)?.ask(vec![question])?.pop()
+            }
+            _ => None,
+        };
+        let verdict = opinion.as_ref().map_or_else(|| name(&report.verdict), second::verdict);
         if self.json {
-            terminal.json(&report)?;
+            let mut all = serde_json::to_value(&report)?;
+            all["verdict"] = verdict.into();
+            if let Some(opinion) = &opinion {
+                all["second_opinion"] = opinion.to_string().into();
+            }
+            terminal.json(&all)?;
         } else {
-            terminal.data(text(&report, self.explain).as_bytes())?;
+            let mut text = text(&report, verdict, self.explain);
+            if let Some(opinion) = opinion.filter(|_| self.explain) {
+                text += &format!("second opinion: {opinion}\n");
+            }
+            terminal.data(text.as_bytes())?;
         }
-        Ok(Finish::from_good(report.verdict == Verdict::Right))
+        Ok(Finish::from_good(verdict == name(&Verdict::Right)))
     }
 
     const fn options(&self) -> Options {
@@ -125,8 +159,8 @@ fn label(value: &impl serde::Serialize) -> String {
     }
 }
 
-fn text(report: &Report, explain: bool) -> String {
-    let mut text = format!("{}\n", name(&report.verdict));
+fn text(report: &Report, verdict: &str, explain: bool) -> String {
+    let mut text = format!("{verdict}\n");
     if !explain {
         return text;
     }

@@ -6,10 +6,20 @@ pub(crate) const TEXT: &str = include_str!("packages.lock");
 /// A package of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Locked {
-    /// Its name, which is also the name of the module.
+    /// Its name.
     pub(crate) name: &'static str,
     /// The one version that is accepted.
     pub(crate) version: &'static str,
+}
+
+impl Locked {
+    /// The module that it brings.
+    pub(crate) fn module(&self) -> String {
+        match self.name {
+            "antlr4-python3-runtime" => "antlr4".to_owned(),
+            name => name.replace('-', "_"),
+        }
+    }
 }
 
 /// Every package of the list.
@@ -27,7 +37,9 @@ mod tests {
     #[test]
     fn lists_each_package_with_a_version_and_hashes() {
         let names: Vec<&str> = packages().map(|package| package.name).collect();
-        assert_eq!(names, ["mpmath", "networkx", "numpy", "scipy", "sympy"]);
+        let of_math_verify = ["antlr4-python3-runtime", "latex2sympy2-extended", "math-verify"];
+        assert_eq!(names[..3], of_math_verify);
+        assert_eq!(names[3..], ["mpmath", "networkx", "numpy", "scipy", "sympy"]);
         for Locked { name, version } in packages() {
             let entry = TEXT.split(&format!("{name}=={version}")).nth(1).unwrap();
             assert!(entry.trim_start_matches([' ', '\\', '\n']).starts_with("--hash=sha256:"));

@@ -3,6 +3,8 @@
 #![cfg(test)]
 
 mod config;
+mod data;
+mod eval;
 mod generate;
 mod harness;
 mod live;

@@ -111,7 +111,7 @@ fn one(
         let Some(alternatives) = answer.alternatives(parameter) else {
             return Err(CallRefusal::Unexpected {
                 parameter: parameter.clone(),
-                got: value.clone(),
+                got: Box::new(value.clone()),
             });
         };
         let kind = doc.and_then(|doc| doc.kind_of(parameter));
@@ -268,7 +268,7 @@ impl Argument<'_> {
             parameter: self.parameter.to_owned(),
             expected: kind.to_string(),
             got_type,
-            got: self.value.clone(),
+            got: Box::new(self.value.clone()),
         }
     }
 }
@@ -277,7 +277,7 @@ fn wrong(parameter: &str, alternatives: &[Value], value: &Value) -> CallRefusal 
     CallRefusal::Value {
         parameter: parameter.to_owned(),
         expected: alternatives.to_vec(),
-        got: value.clone(),
+        got: Box::new(value.clone()),
     }
 }
 
@@ -295,7 +295,7 @@ fn object_is(
     for (key, value) in value {
         let parameter = format!("{parameter}.{key}");
         let Some(expected) = answer.get(key).map(alternatives) else {
-            return Err(CallRefusal::UnexpectedKey { parameter, got: value.clone() });
+            return Err(CallRefusal::UnexpectedKey { parameter, got: Box::new(value.clone()) });
         };
         let standard = with_standard_text(value);
         if !expected.iter().any(|one| equal(&with_standard_text(one), &standard)) {

@@ -78,7 +78,8 @@ fn number(value: &Value) -> Option<Number> {
         Value::Number(number) => number,
         Value::Null | Value::String(_) | Value::Array(_) | Value::Object(_) => return None,
     };
-    if let Some(whole) = number.as_i64().map(i128::from).or(number.as_u64().map(i128::from)) {
+    if let Some(whole) = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from))
+    {
         return Some(Number::Whole(whole));
     }
     let fraction = number.as_f64()?;

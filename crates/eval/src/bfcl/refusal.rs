@@ -72,7 +72,7 @@ pub enum CallRefusal {
         /// Its name.
         parameter: String,
         /// Its value.
-        got: Value,
+        got: Box<Value>,
     },
     /// A value of another type.
     Type {
@@ -83,7 +83,7 @@ pub enum CallRefusal {
         /// The type that was there.
         got_type: &'static str,
         /// The value that was there.
-        got: Value,
+        got: Box<Value>,
     },
     /// A value that is not among the right ones.
     Value {
@@ -92,7 +92,7 @@ pub enum CallRefusal {
         /// Values that are right.
         expected: Vec<Value>,
         /// What was there.
-        got: Value,
+        got: Box<Value>,
     },
     /// An object without a key that has to be there.
     MissingKey {
@@ -106,7 +106,7 @@ pub enum CallRefusal {
         /// The parameter, with a path to the key inside.
         parameter: String,
         /// Its value.
-        got: Value,
+        got: Box<Value>,
     },
     /// A list of objects of another length.
     Length {
@@ -133,14 +133,9 @@ impl fmt::Display for Refusal {
                 formatter.write_str("a function fits the question, but none was called")
             }
             Self::Count { expected, calls } => {
-                let calls = if calls.is_empty() {
-                    String::new()
-                } else {
-                    format!(": {}", calls.join(", "))
-                };
-                let got = calls.split(", ").filter(|call| !call.is_empty()).count();
-                let plural = if *expected == 1 { "call is" } else { "calls are" };
-                write!(formatter, "{expected} {plural} expected, got {got}{calls}")
+                let verb = if *expected == 1 { "call is" } else { "calls are" };
+                write!(formatter, "{expected} {verb} expected, got {}", calls.len())?;
+                if calls.is_empty() { Ok(()) } else { write!(formatter, ": {}", calls.join(", ")) }
             }
             Self::Call { function, refusal } => {
                 write!(formatter, "call 1 (`{function}`): {refusal}")

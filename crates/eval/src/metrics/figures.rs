@@ -113,12 +113,15 @@ pub struct Spent {
     pub cost: Option<f64>,
 }
 
+/// Whether two answers are equal.
+pub type Same = dyn Fn(&str, &str) -> bool + Sync;
+
 /// The figures of these problems; `None` where none has an attempt. `same` says whether two answers
 /// are equal; without it there is no vote. `weighs_categories`: the score is the plain mean of the
 /// categories' means.
 pub fn figures(
     problems: &[Sampled<'_>],
-    same: Option<&(dyn Fn(&str, &str) -> bool + Sync)>,
+    same: Option<&Same>,
     weighs_categories: bool,
 ) -> Option<Figures> {
     let tried: Vec<&Sampled<'_>> = problems.iter().filter(|it| !it.outcomes.is_empty()).collect();
@@ -208,11 +211,7 @@ fn pass(values: &[Vec<f64>], samples: usize) -> Vec<AtK> {
     at_every_k(samples, &values.iter().map(of_problem).collect::<Vec<_>>())
 }
 
-fn consensus(
-    problems: &[&Sampled<'_>],
-    samples: usize,
-    same: &(dyn Fn(&str, &str) -> bool + Sync),
-) -> Vec<AtK> {
+fn consensus(problems: &[&Sampled<'_>], samples: usize, same: &Same) -> Vec<AtK> {
     let of_problem = |problem: &&Sampled<'_>| {
         let (votes, silent) = votes(problem, same);
         cons_at(&votes, silent)
@@ -222,7 +221,7 @@ fn consensus(
 
 /// Answers that are equal to the first of their kind, together; what they are worth is the mean of
 /// their scores. And how many samples gave none.
-fn votes(problem: &Sampled<'_>, same: &(dyn Fn(&str, &str) -> bool + Sync)) -> (Vec<Votes>, usize) {
+fn votes(problem: &Sampled<'_>, same: &Same) -> (Vec<Votes>, usize) {
     let mut clusters: Vec<(&str, Votes)> = Vec::new();
     let mut silent = 0;
     for Outcome { score, .. } in &problem.outcomes {

@@ -127,10 +127,28 @@ impl Reader {
         let answer_row = answer.map(|(_, row)| row);
         let question = Question::from_rows(category, self.calls_in, row, answer_row);
         let Question { id, messages, functions, gold } = question.map_err(bad)?;
-        let id = self.identities.take(TaskId(id), place, "id")?;
+        let id = self.identity(category, id, place)?;
         let meta = Map::from_iter([("category".to_owned(), category.name().into())]);
         let task = Task { id, messages, answer: String::new(), functions, meta };
         Ok(Problem { task: Arc::new(task), gold: Gold::Bfcl(gold) })
+    }
+}
+
+impl Reader {
+    /// The published questions without answers have one identity twice; the second gets a number.
+    fn identity(
+        &mut self,
+        category: Category,
+        id: String,
+        place: &Place,
+    ) -> Result<TaskId, SuiteError> {
+        if category.compares_calls() {
+            return self.identities.take(TaskId(id), place, "id");
+        }
+        let numbered = (2..).map(|number| TaskId(format!("{id}#{number}")));
+        let mut candidates = std::iter::once(TaskId(id.clone())).chain(numbered);
+        let free = candidates.find(|candidate| !self.identities.has(candidate));
+        self.identities.take(free.unwrap_or(TaskId(id)), place, "id")
     }
 }
 

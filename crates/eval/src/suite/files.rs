@@ -143,6 +143,10 @@ pub(super) fn fault(place: &Place, field: &str, problem: impl Into<String>) -> S
 pub(super) struct Identities(HashSet<TaskId>);
 
 impl Identities {
+    pub(super) fn has(&self, id: &TaskId) -> bool {
+        self.0.contains(id)
+    }
+
     pub(super) fn take(
         &mut self,
         id: TaskId,

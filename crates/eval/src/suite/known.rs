@@ -280,7 +280,7 @@ impl Known {
     pub fn nearest(text: &str) -> Option<&'static str> {
         let plain = |text: &str| text.to_lowercase().replace(['_', ' ', '.'], "-");
         let text = plain(text);
-        let likeness = |known: &Known| {
+        let likeness = |known: &Self| {
             let alike = strsim::normalized_damerau_levenshtein(&text, known.name);
             // A longer or shorter name of the same thing: `bfcl`, `gsm8k-test`.
             let begins = text.starts_with(known.name) || known.name.starts_with(&text);

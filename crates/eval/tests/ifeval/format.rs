@@ -175,6 +175,6 @@ fn capital_words() {
 #[test]
 fn explanations_say_what_was_found() {
     let report =
-        check("detectable_format:number_bullet_lists", json!({"num_bullets": 3}), "* one\n* two");
+        check("detectable_format:number_bullet_lists", &json!({"num_bullets": 3}), "* one\n* two");
     assert_eq!(report.instructions[0].explanation, "2 bullet points, 3 asked");
 }

@@ -41,7 +41,7 @@ pub(crate) const TEXTS: [(&str, &str); 30] = [
 #[test]
 fn every_language_of_the_data_is_told_from_every_other() {
     let found = |asked: &str, text: &str| {
-        check("language:response_language", json!({"language": asked}), text).prompt_strict()
+        check("language:response_language", &json!({"language": asked}), text).prompt_strict()
     };
     for (language, text) in TEXTS {
         for (asked, _) in TEXTS {

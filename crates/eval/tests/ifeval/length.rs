@@ -37,7 +37,7 @@ fn number_of_words() {
 fn sentences(text: &str) -> usize {
     let holds = |count: usize| {
         let kwargs = json!({"num_sentences": count, "relation": "at least"});
-        check("length_constraints:number_sentences", kwargs, text).prompt_strict()
+        check("length_constraints:number_sentences", &kwargs, text).prompt_strict()
     };
     (1..100).take_while(|count| holds(*count)).last().unwrap_or(0)
 }

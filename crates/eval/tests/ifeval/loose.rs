@@ -8,7 +8,7 @@ use crate::{check, gold};
 #[test]
 fn each_of_the_eight_variants_can_be_the_one_that_follows() {
     let quoted = |text: &str| {
-        let report = check("startend:quotation", json!({}), text);
+        let report = check("startend:quotation", &json!({}), text);
         (report.instructions[0].strict, report.instructions[0].loose)
     };
     assert_eq!(quoted("\"as it stands\""), (true, true));
@@ -25,9 +25,9 @@ fn each_of_the_eight_variants_can_be_the_one_that_follows() {
 #[test]
 fn a_variant_that_is_blank_follows_nothing() {
     // Without its only line, nothing is left that could hold a comma.
-    let report = check("punctuation:no_comma", json!({}), "Well, no.");
+    let report = check("punctuation:no_comma", &json!({}), "Well, no.");
     assert!(!report.instructions[0].loose);
-    let report = check("punctuation:no_comma", json!({}), "Well, no.\nYes.");
+    let report = check("punctuation:no_comma", &json!({}), "Well, no.\nYes.");
     assert!(report.instructions[0].loose);
 }
 
@@ -116,7 +116,7 @@ proptest! {
     ) {
         let text = pieces.concat();
         for (id, kwargs) in every_instruction() {
-            let report = &gold(id, kwargs).check(&text).instructions[0];
+            let report = &gold(id, &kwargs).check(&text).instructions[0];
             prop_assert!(report.loose || !report.strict, "{}", id);
             prop_assert!(!text.trim().is_empty() || !report.loose, "{}", id);
         }

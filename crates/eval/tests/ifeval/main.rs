@@ -20,18 +20,18 @@ use serde_json::{Value, json};
 /// A response, and whether it follows the instruction strictly.
 struct Case(&'static str, &'static str, bool);
 
-fn gold(id: &str, kwargs: Value) -> IfEvalGold {
+fn gold(id: &str, kwargs: &Value) -> IfEvalGold {
     IfEvalGold::from_row(&json!({"key": 1, "instruction_id_list": [id], "kwargs": [kwargs]}))
         .unwrap()
 }
 
-fn check(id: &str, kwargs: Value, response: &str) -> IfEvalReport {
+fn check(id: &str, kwargs: &Value, response: &str) -> IfEvalReport {
     gold(id, kwargs).check(response)
 }
 
 /// Checks every case of a table: what it shows, the response, whether it follows.
 fn table(id: &str, kwargs: &Value, cases: &[Case]) {
-    let gold = gold(id, kwargs.clone());
+    let gold = gold(id, kwargs);
     assert_eq!(gold.instructions[0].id(), id);
     for Case(shows, response, follows) in cases {
         let report = &gold.check(response).instructions[0];

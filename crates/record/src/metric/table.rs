@@ -74,6 +74,19 @@ const REWARD: &[Metric] = &[
     metric("unparseable_share", "share", "rollouts without a final answer that can be read")
         .at(ROLLOUTS)
         .at_most(0.2, "the policy does not keep to the form of the answer, or is cut off"),
+    metric(
+        "second_opinions",
+        "answers",
+        "answers that the verifier could not decide and a second one was asked about; 0 where the \
+         recipe wants none",
+    )
+    .at(ROLLOUTS),
+    metric(
+        "second_opinions_decided",
+        "answers",
+        "of these, answers that the second verifier found right or wrong",
+    )
+    .at(ROLLOUTS),
 ];
 
 const GROUPS: &[Metric] = &[

@@ -2,7 +2,7 @@
 //!
 //! Pure: time comes in as a value. Rules: a server that is full, set aside or out of its rate gets
 //! nothing; among the others the one with the most free room in its cache gets it, where all of them
-//! tell, else the one with the fewest tokens outstanding. A server that failed some rounds in a row is
+//! tell, else the one with the fewest tokens outstanding; one that has just failed comes last. A server that failed some rounds in a row is
 //! set aside, longer each time, and then gets one request at a time until one succeeds. A round is a
 //! failure of a request that began after the round before: a thousand requests that one crash takes
 //! are one round.
@@ -13,6 +13,8 @@ use super::load::Load;
 
 /// After so many rounds of failures a server is set aside.
 const ROUNDS_UNTIL_ASIDE: usize = 3;
+/// For so long after a failure others are preferred.
+const SHUNNED: Duration = Duration::from_secs(5);
 
 /// What is fixed about a server.
 #[derive(Debug, Clone, Copy)]
@@ -91,7 +93,7 @@ impl Balance {
     /// Chooses for a request of about so many tokens, not `avoid` where there is another, and takes
     /// the place.
     pub(super) fn choose(&mut self, tokens: usize, avoid: Option<usize>, now: Instant) -> Choice {
-        if self.is_gone() {
+        if self.is_gone(now) {
             return Choice::Gone(self.standings.iter().map(|it| it.cause.clone()).collect());
         }
         let free = |index: &usize| self.standings[*index].is_free(now);
@@ -103,7 +105,8 @@ impl Balance {
         let rank = |index: &usize| {
             let it = &self.standings[*index];
             let free = if all_tell { it.free_tokens(tokens) } else { 0 };
-            (std::cmp::Reverse(free), it.outstanding_tokens, it.running, *index)
+            let free = std::cmp::Reverse(free);
+            (it.has_failed(now), free, it.outstanding_tokens, it.running, *index)
         };
         let Some(best) = candidates.into_iter().min_by_key(rank) else {
             let times = self.standings.iter().filter_map(|it| it.opens_at(now));
@@ -119,15 +122,16 @@ impl Balance {
         Choice::Take(best)
     }
 
-    /// Gives the place back.
+    /// Gives the place back; whether more than this place may have changed for those that wait.
     pub(super) fn end(
         &mut self,
         index: usize,
         (tokens, begun): (usize, Instant),
         ending: Ending,
         now: Instant,
-    ) {
-        let Some(it) = self.standings.get_mut(index) else { return };
+    ) -> bool {
+        let Some(it) = self.standings.get_mut(index) else { return true };
+        let was_good = it.rounds == 0 && it.aside_until.is_none();
         it.running -= 1;
         it.outstanding_tokens -= tokens;
         match ending {
@@ -148,6 +152,7 @@ impl Balance {
                 }
             }
         }
+        !was_good || it.rounds > 0 || it.aside_until.is_some()
     }
 
     /// Rounds of failures beyond those that are borne.
@@ -156,9 +161,12 @@ impl Balance {
         (rounds + 1).saturating_sub(ROUNDS_UNTIL_ASIDE)
     }
 
-    /// Whether no server works any more.
-    pub(super) fn is_gone(&self) -> bool {
-        self.standings.iter().all(|it| it.rounds >= it.limits.rounds_until_gone)
+    /// Whether no server works any more. Who asks after the last pause is over may try again.
+    fn is_gone(&self, now: Instant) -> bool {
+        let is_gone = |it: &Standing| {
+            it.rounds >= it.limits.rounds_until_gone && it.aside_until.is_some_and(|at| at > now)
+        };
+        self.standings.iter().all(is_gone)
     }
 
     /// Takes what a server says of its room.
@@ -187,6 +195,11 @@ impl Standing {
     /// When time alone keeps it from getting a request: until when.
     fn opens_at(&self, now: Instant) -> Option<Instant> {
         self.aside_until.max(self.next_start).filter(|at| *at > now)
+    }
+
+    /// Just now, and not answered since: who fails fast has room always, and would get all the work.
+    fn has_failed(&self, now: Instant) -> bool {
+        self.rounds > 0 && self.last_round.is_some_and(|at| now < at + SHUNNED)
     }
 
     fn set_aside(&mut self, until: Instant) {
@@ -269,9 +282,9 @@ mod tests {
             let begun = now;
             now += seconds(1);
             // Both began before the first failed: one round.
-            balance.end(0, (1, begun), broken(), now);
-            balance.end(0, (1, begun), broken(), now);
-            assert_eq!(balance.rounds_aside(0), usize::from(round == 2));
+            assert!(balance.end(0, (1, begun), broken(), now));
+            assert!(balance.end(0, (1, begun), broken(), now));
+            assert_eq!(balance.rounds_aside(0), 0, "round {round}");
         }
         assert_eq!(balance.choose(1, None, now), Choice::Take(0));
         balance.end(0, (1, now), broken(), now);
@@ -284,6 +297,7 @@ mod tests {
         assert_eq!(balance.choose(1, None, now), Choice::Take(0));
         balance.end(0, (1, now), broken(), now);
         assert_eq!(balance.choose(1, None, now), Choice::Gone(vec!["down".to_owned()]));
+        assert_eq!(balance.choose(1, None, now + seconds(10)), Choice::Take(0), "asked later");
     }
 
     #[test]

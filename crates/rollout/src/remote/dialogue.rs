@@ -19,6 +19,7 @@ use super::ask::{ChatAsk, ChatEnd, ChatReply};
 use super::endpoints::{ChatHeard, Endpoints};
 use super::error::RemoteError;
 use super::player::ChatOptions;
+use super::tally::{TOKEN_BYTES, Tally};
 use super::tools::{Dialect, Found, Written, cut};
 use crate::conversation::Heard;
 use crate::counts::Counts;
@@ -26,9 +27,6 @@ use crate::player::Assignment;
 use crate::settings::RolloutOptions;
 use crate::tool::{Answered, Tool, ToolError, ToolInstance};
 use crate::tries;
-
-/// Bytes that are taken for a token where nothing is known.
-const TOKEN_BYTES: usize = 4;
 
 /// What all attempts share.
 #[derive(Debug)]
@@ -364,60 +362,6 @@ fn record(tool: String, answered: Answered, shown: String, cut_chars: usize) -> 
         memory_bytes: answered.memory_bytes,
         isolation: answered.isolation,
     }
-}
-
-/// Tokens so far.
-#[derive(Debug, Default)]
-struct Tally {
-    /// Of the first prompt.
-    prompt: Option<usize>,
-    /// Sampled; `None` as soon as one turn isn't counted.
-    policy: Option<usize>,
-    /// After the first prompt.
-    response: Option<usize>,
-    /// For the budget: after the first prompt, estimated where nothing is told.
-    used: usize,
-    turns: usize,
-    /// Bytes of the first prompt.
-    prompt_bytes: usize,
-}
-
-impl Tally {
-    fn add(&mut self, messages: &[Message], reply: &ChatReply) {
-        let bytes = messages.iter().map(|message| message.content.len()).sum::<usize>();
-        if self.turns == 0 {
-            self.prompt = reply.prompt_tokens;
-            self.policy = Some(0);
-            self.prompt_bytes = bytes;
-        }
-        self.turns += 1;
-        self.policy = self.policy.zip(reply.completion_tokens).map(|(sum, new)| sum + new);
-        let told = (reply.prompt_tokens, reply.completion_tokens, self.prompt);
-        self.response = match told {
-            (Some(prompt), Some(new), Some(first)) => {
-                // Templates may leave thinking of earlier turns out: it was written all the same.
-                Some((prompt + new).saturating_sub(first).max(self.policy.unwrap_or(0)))
-            }
-            _ => None,
-        };
-        let estimate = (bytes + written_bytes(reply)).saturating_sub(self.prompt_bytes);
-        self.used = self.response.or(self.policy).unwrap_or(estimate / TOKEN_BYTES);
-    }
-
-    fn counts(&self) -> TokenCounts {
-        TokenCounts {
-            prompt_tokens: self.prompt,
-            policy_tokens: self.policy.filter(|_| self.turns > 0),
-            response_tokens: self.response,
-            are_exact: false,
-        }
-    }
-}
-
-fn written_bytes(reply: &ChatReply) -> usize {
-    let reasoning = reply.reasoning.as_ref().map_or(0, String::len);
-    let calls = reply.calls.iter().map(|call| call.name.len() + call.arguments.to_text().len());
-    reply.text.len() + reasoning + calls.sum::<usize>()
 }
 
 fn micros(time: Duration) -> u64 {

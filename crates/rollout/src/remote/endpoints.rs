@@ -178,6 +178,7 @@ impl Endpoints {
         job: &mut J,
     ) -> Result<J::Answer, RemoteError> {
         let (mut tries, mut waits, mut avoid) = (0, 0, None);
+        let servers = self.shared.endpoints.len();
         let mut busy_since = None;
         loop {
             let place = self.shared.take(tokens, avoid).await?;
@@ -225,7 +226,7 @@ impl Endpoints {
                     let aside = format!("`{}`: {cause}", options.url);
                     place.end(Ending::Broken { cause: aside, pause: pause(rounds) });
                     tries += 1;
-                    if tries >= options.tries {
+                    if tries >= options.tries.saturating_mul(servers) {
                         return Err(RemoteError::Failed {
                             url: url(),
                             tries: tries + waits,
@@ -314,15 +315,13 @@ impl Place<'_> {
 
     fn give_back(&mut self, ending: Ending) {
         self.has_ended = true;
-        let mut balance = self.shared.balance();
-        balance.end(self.index, (self.tokens, self.begun), ending, Instant::now());
-        let is_gone = balance.is_gone();
-        drop(balance);
-        if is_gone {
+        let (index, taken) = (self.index, (self.tokens, self.begun));
+        let may_be_more = self.shared.balance().end(index, taken, ending, Instant::now());
+        if may_be_more {
+            // One who answers again has many places, and one who is gone has none for anybody.
             self.shared.freed.notify_waiters();
-        } else {
-            self.shared.freed.notify_one();
         }
+        self.shared.freed.notify_one();
     }
 }
 

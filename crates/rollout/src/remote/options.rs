@@ -51,8 +51,8 @@ pub struct EndpointOptions {
     pub request_ms: u64,
     /// Longest time that a request waits for a server that says it is full, in milliseconds.
     pub busy_ms: u64,
-    /// How often a request is sent before it counts as failed, and how many rounds of failures make
-    /// a server count as gone.
+    /// How often a request is sent before it counts as failed, times the number of servers; and how
+    /// many rounds of failures make a server count as gone.
     pub tries: usize,
     /// First pause after a failure, in milliseconds; each further one is twice as long.
     pub first_pause_ms: u64,

@@ -21,7 +21,7 @@ use super::{Verifier, VerifierError};
 use crate::task::Task;
 
 /// The program that asks it.
-const PROGRAM: &str = include_str!("math_verify.py");
+const PROGRAM: &str = include_str!("ask_math_verify.py");
 /// Most wall and CPU time of one question: what Math-Verify gives itself for reading and comparing.
 const MOST_MS: u64 = 10_000;
 /// Most memory of one question: sympy takes about a quarter of it before it begins.

@@ -2,7 +2,7 @@
 
 use pretty_assertions::assert_eq;
 use rocstar_sandbox::Verdict::{AssertionFailed, Failed, Passed, Skipped, WrongOutput};
-use rocstar_sandbox::{JudgeCase, JudgeRequest, LocalSandbox, Sandbox as _, Verdict};
+use rocstar_sandbox::{AnswerCase, JudgeCase, JudgeRequest, LocalSandbox, Sandbox as _, Verdict};
 
 use crate::{client, small, start, until};
 
@@ -40,6 +40,16 @@ async fn outputs_are_compared_case_by_case() {
         vec![output("1\n", "2"), output("2\n", "5"), output("x\n", ""), output("4\n", "8\n")];
     let all = verdicts(&sandbox, DOUBLE, cases, false).await;
     assert_eq!(all, [Passed, WrongOutput, Failed, Passed]);
+}
+
+#[tokio::test]
+async fn answers_are_compared_as_mathematics() {
+    let Some(sandbox) = start(small()) else { return };
+    let answer = |stdin: &str, expected: &str| {
+        JudgeCase::Answer(AnswerCase { stdin: stdin.to_owned(), ..AnswerCase::new(expected) })
+    };
+    let cases = vec![answer("1\n", r"\frac{4}{2}"), answer("12\n", "2400"), answer("x\n", "2")];
+    assert_eq!(verdicts(&sandbox, DOUBLE, cases, false).await, [Passed, WrongOutput, Failed]);
 }
 
 #[tokio::test]

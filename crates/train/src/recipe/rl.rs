@@ -13,7 +13,7 @@ use rocstar_grpo::loss::LossConfig;
 use rocstar_grpo::{AdvantageConfig, RocConfig};
 use rocstar_nn::config::ModelConfig;
 use rocstar_nn::decode::{BLOCK_TOKENS, Storage};
-use rocstar_rollout::{RolloutOptions, TaskOptions};
+use rocstar_rollout::{RolloutOptions, TaskOptions, VerifierOptions};
 
 use super::{LoraOptions, OptimizerOptions, PracticeOptions};
 
@@ -49,6 +49,8 @@ pub struct RlStage {
     pub filter: Option<FilterOptions>,
     /// How a task is rolled out.
     pub rollout: RolloutOptions,
+    /// How answers are verified.
+    pub verifier: VerifierOptions,
     /// Which rollouts are learnt from.
     pub selection: RocConfig,
     /// What each is worth.
@@ -83,6 +85,7 @@ impl Default for RlStage {
             practice: None,
             filter: None,
             rollout: RolloutOptions::default(),
+            verifier: VerifierOptions::default(),
             selection: RocConfig::default(),
             advantage: AdvantageConfig::default(),
             loss: LossConfig::default(),

@@ -5,7 +5,7 @@
 //! of nothing is absent (`null`), never 0.
 
 use rocstar_grpo::{DropCause, GroupVerdict};
-use rocstar_record::episode::{Episode, Finish, VerdictKind};
+use rocstar_record::episode::{Episode, Finish, SecondOpinion, VerdictKind};
 use rocstar_rollout::RolledOut;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,10 @@ pub struct RlStepMetrics {
     pub turns_mean: Option<f64>,
     pub truncated_share: Option<f64>,
     pub unparseable_share: Option<f64>,
+    #[serde(default)]
+    pub second_opinions: usize,
+    #[serde(default)]
+    pub second_opinions_decided: usize,
     pub entropy_mean: Option<f64>,
     pub clip_high_share: Option<f64>,
     pub clip_low_share: Option<f64>,
@@ -88,6 +92,10 @@ pub struct RlEvaluationMetrics {
     pub turns_mean: Option<f64>,
     pub truncated_share: Option<f64>,
     pub unparseable_share: Option<f64>,
+    #[serde(default)]
+    pub second_opinions: usize,
+    #[serde(default)]
+    pub second_opinions_decided: usize,
     pub seconds: f64,
 }
 
@@ -97,6 +105,8 @@ struct Tally {
     episodes: usize,
     right: usize,
     unparseable: usize,
+    second_opinions: usize,
+    second_opinions_decided: usize,
     truncated: usize,
     reward: f64,
     turns: usize,
@@ -127,6 +137,9 @@ impl Tally {
         self.calls += calls;
         self.failed_calls += failed;
         self.unparseable += usize::from(episode.verdict.kind == VerdictKind::Unparseable);
+        let second = episode.verdict.second_opinion;
+        self.second_opinions += usize::from(second.is_some());
+        self.second_opinions_decided += usize::from(second == Some(SecondOpinion::Decided));
         self.truncated += usize::from(episode.finish != Finish::Done);
         if episode.verdict.kind == VerdictKind::Right {
             self.right += 1;
@@ -175,6 +188,8 @@ impl RlStepMetrics {
             turns_mean: share(tally.turns, tally.episodes),
             truncated_share: share(tally.truncated, tally.episodes),
             unparseable_share: share(tally.unparseable, tally.episodes),
+            second_opinions: tally.second_opinions,
+            second_opinions_decided: tally.second_opinions_decided,
             policy_tokens: tally.policy_tokens as u64,
             ..Self::default()
         }
@@ -216,6 +231,8 @@ impl RlEvaluationMetrics {
             turns_mean: share(tally.turns, tally.episodes),
             truncated_share: share(tally.truncated, tally.episodes),
             unparseable_share: share(tally.unparseable, tally.episodes),
+            second_opinions: tally.second_opinions,
+            second_opinions_decided: tally.second_opinions_decided,
             ..Self::default()
         }
     }

@@ -77,6 +77,10 @@ impl Players {
         let config = outline.config.clone();
         let options = stage.engine.options(threads, config.context_tokens);
         let engine = Engine::start(config, weights, options)?;
+        let first = Arc::clone(&world.verifier);
+        let verifier = runtime
+            .block_on(stage.verifier.around(first, world.sandbox.as_ref()))
+            .map_err(Error::SecondOpinion)?;
         let rollouts = |options: RolloutOptions| {
             let tool = tool(&options, world.sandbox.as_ref())?;
             let generator = Arc::new(LocalGenerator::new(engine.clone()));
@@ -84,7 +88,7 @@ impl Players {
                 outline.policy(),
                 generator,
                 tool,
-                Arc::clone(&world.verifier),
+                Arc::clone(&verifier),
                 options,
             )?)
         };

@@ -4,7 +4,7 @@
 //! all real numbers.
 
 use super::{inequality, sets};
-use crate::expression::{Answer, Constant, Expression, Interval};
+use crate::expression::{Answer, Interval};
 use crate::verdict::Options;
 
 /// Whether a case is for whatever the others leave.
@@ -20,15 +20,8 @@ pub(super) fn without_rest(items: &[Answer], others: &[Answer]) -> Option<Vec<An
     for condition in &conditions {
         covered.extend(pieces(condition)?);
     }
-    let infinity = Expression::Constant(Constant::Infinity);
-    let all = Interval {
-        low: infinity.clone().negated(),
-        high: infinity,
-        low_closed: false,
-        high_closed: false,
-    };
     let options = Options::default();
-    if !sets::sets(covered, vec![all], &options).is_same() {
+    if !sets::sets(covered, vec![sets::all()], &options).is_same() {
         return None;
     }
     let taken: Vec<Vec<Interval>> = items.iter().filter_map(condition).filter_map(pieces).collect();

@@ -4,7 +4,7 @@
 //! they have none, an order is not claimed.
 
 use super::{Found, at, inequality, infinity, value};
-use crate::expression::{Answer, Expression, Interval, Mark, Value};
+use crate::expression::{Answer, Constant, Expression, Interval, Mark, Sign, Value};
 use crate::numeric;
 use crate::verdict::{Options, Rule};
 
@@ -86,9 +86,12 @@ pub(super) fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
                     high_closed: true,
                 }]),
                 // A set by its description.
-                Answer::Relation { sides, signs } => {
-                    inequality::solved(sides, signs).map(|solved| solved.pieces)
-                }
+                Answer::Relation { sides, signs } => match (sides.as_slice(), signs.as_slice()) {
+                    ([Answer::Value(_), Answer::Value(point)], [Sign::NotEqual]) => {
+                        without(vec![all()], &point.expression)
+                    }
+                    _ => inequality::solved(sides, signs).map(|solved| solved.pieces),
+                },
                 _ => None,
             });
             Some(points.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
@@ -99,6 +102,17 @@ pub(super) fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
         | Answer::Relation { .. }
         | Answer::Proportion(_)
         | Answer::Words(_) => None,
+    }
+}
+
+/// (−∞, ∞).
+pub(super) fn all() -> Interval {
+    let infinity = Expression::Constant(Constant::Infinity);
+    Interval {
+        low: infinity.clone().negated(),
+        high: infinity,
+        low_closed: false,
+        high_closed: false,
     }
 }
 

@@ -31,6 +31,9 @@ impl Parser<'_> {
             }
         }
         let number = decimal(&text).ok_or_else(|| self.error("a number"))?;
+        if number.decimal_places.is_none() {
+            self.skip_ordinal();
+        }
         if self.take_sign('…')
             && let Some(value) = endless(&text)
         {
@@ -48,6 +51,24 @@ impl Parser<'_> {
             return Ok(self.scaled(Number { value: number.value + fraction, ..number }));
         }
         Ok(self.scaled(number))
+    }
+
+    /// `7th`, `7^{\text{th}}`: a number all the same.
+    fn skip_ordinal(&mut self) {
+        let is_ending = |ahead: usize| match self.kind_at(ahead) {
+            Some(TokenKind::Word(word) | TokenKind::Text(word)) => {
+                ["st", "nd", "rd", "th"].contains(&word.as_str())
+            }
+            _ => false,
+        };
+        let sign = |ahead, sign| self.kind_at(ahead) == Some(&TokenKind::Sign(sign));
+        let spaced = self.tokens.get(self.at).is_some_and(|token| token.spaced);
+        self.at += match (is_ending(0), sign(0, '^')) {
+            (true, _) if !spaced => 1,
+            (_, true) if is_ending(1) => 2,
+            (_, true) if sign(1, '{') && is_ending(2) && sign(3, '}') => 4,
+            _ => 0,
+        };
     }
 
     /// A number, or as many thousands or millions as the word behind it says.

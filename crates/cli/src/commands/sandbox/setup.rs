@@ -19,7 +19,7 @@ use crate::failure::{Finish, HintExt as _, WrongUse};
 use crate::python::{self, Interpreter, Package};
 use crate::terminal::Terminal;
 
-/// Build the Python environment with numpy, scipy, sympy, mpmath and networkx
+/// Build the Python environment with numpy, scipy, sympy, mpmath, networkx and Math-Verify
 ///
 /// Exact versions from a list with file hashes that is compiled into this binary. Afterwards every
 /// sandbox command uses the environment. Doing it again changes nothing.

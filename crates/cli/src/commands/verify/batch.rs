@@ -8,12 +8,15 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use rayon::prelude::*;
-use rocstar_verify::{Options, Verdict, verify};
+use rocstar_rollout::Opinion;
+use rocstar_verify::{Options, verify};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::name;
+use super::second::{self, Question, Second};
 use crate::failure::WrongUse;
+use crate::settings::SandboxOptions;
 use crate::terminal::Terminal;
 
 /// What to read and where to write.
@@ -21,6 +24,8 @@ pub(super) struct Batch<'b> {
     pub(super) input: &'b Path,
     pub(super) output: Option<&'b Path>,
     pub(super) json: bool,
+    /// Where a second opinion is asked of undecided pairs; nowhere, if there is none.
+    pub(super) second: Option<&'b SandboxOptions>,
 }
 
 /// Verdicts of a file.
@@ -31,6 +36,18 @@ struct Counts {
     wrong: usize,
     unparseable: usize,
     undecided: usize,
+    /// Pairs that a second verifier was asked about, and those of them that it decided; the counts
+    /// above are those after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    second_opinions: Option<Asked>,
+}
+
+/// How often a second verifier was asked, and what came of it.
+#[derive(Debug, Default, Serialize)]
+struct Asked {
+    asked: usize,
+    decided: usize,
+    failed: usize,
 }
 
 /// One line: its fields, and what to compare how.
@@ -44,7 +61,12 @@ struct Pair {
 impl Batch<'_> {
     pub(super) fn run(&self, options: &Options, terminal: Terminal) -> anyhow::Result<()> {
         let mut pairs = self.read(options)?;
-        let counts = verify_all(&mut pairs, terminal);
+        let verdicts = verify_all(&mut pairs, terminal);
+        let asked = match self.second {
+            Some(sandbox) => Some(ask_second(&mut pairs, verdicts, sandbox, terminal)?),
+            None => None,
+        };
+        let counts = Counts { second_opinions: asked, ..counted(&pairs) };
         self.write(&pairs, terminal)?;
         self.conclude(&counts, terminal)
     }
@@ -94,6 +116,11 @@ impl Batch<'_> {
             let percent = 100.0 * count as f64 / counts.lines.max(1) as f64;
             terminal.note(format_args!("{title:<12} {count:>9} {percent:>6.1} %"));
         }
+        if let Some(Asked { asked, decided, failed }) = &counts.second_opinions {
+            terminal.note(format_args!(
+                "second opinions: {asked} asked, {decided} decided, {failed} failed"
+            ));
+        }
         Ok(())
     }
 }
@@ -134,27 +161,62 @@ fn pair(line: &str, defaults: &Options) -> anyhow::Result<Pair> {
     Ok(Pair { gold: text("gold")?, answer: text("answer")?, options, fields })
 }
 
-/// Adds `verdict` and `rule` to each pair's fields.
-fn verify_all(pairs: &mut [Pair], terminal: Terminal) -> Counts {
+/// Adds `verdict` and `rule` to each pair's fields; the questions of those left undecided.
+fn verify_all(pairs: &mut [Pair], terminal: Terminal) -> Vec<Option<Question>> {
     let bar = terminal.bar("verifying", pairs.len() as u64);
-    let verdicts = pairs.par_iter_mut().map(|pair| {
+    let questions = pairs.par_iter_mut().map(|pair| {
         let report = verify(&pair.gold, &pair.answer, &pair.options);
         let rule = serde_json::to_value(report.rule).unwrap_or(Value::Null);
         pair.fields.insert("verdict".to_owned(), name(&report.verdict).into());
         pair.fields.insert("rule".to_owned(), rule);
         bar.inc(1);
-        report.verdict
+        second::question(&report, &pair.options)
     });
-    let verdicts: Vec<Verdict> = verdicts.collect();
+    let questions = questions.collect();
     bar.finish_and_clear();
-    let mut counts = Counts { lines: verdicts.len(), ..Counts::default() };
-    for verdict in verdicts {
-        match verdict {
-            Verdict::Right => counts.right += 1,
-            Verdict::Wrong => counts.wrong += 1,
-            Verdict::Unparseable { .. } => counts.unparseable += 1,
-            Verdict::Undecided { .. } => counts.undecided += 1,
-        }
+    questions
+}
+
+/// Asks about what was left undecided; its pairs get the verdict and `second_opinion`.
+fn ask_second(
+    pairs: &mut [Pair],
+    questions: Vec<Option<Question>>,
+    sandbox: &SandboxOptions,
+    terminal: Terminal,
+) -> anyhow::Result<Asked> {
+    let (open, questions): (Vec<&mut Pair>, Vec<Question>) = pairs
+        .iter_mut()
+        .zip(questions)
+        .filter_map(|(pair, question)| Some((pair, question?)))
+        .unzip();
+    let mut asked = Asked { asked: open.len(), ..Asked::default() };
+    if open.is_empty() {
+        return Ok(asked);
     }
-    counts
+    let opinions = Second::start(sandbox, terminal)?.ask(questions)?;
+    for (pair, opinion) in open.into_iter().zip(opinions) {
+        asked.decided += usize::from(matches!(opinion, Opinion::Right | Opinion::Wrong));
+        asked.failed += usize::from(matches!(opinion, Opinion::Failed { .. }));
+        pair.fields.insert("verdict".to_owned(), second::verdict(&opinion).into());
+        pair.fields.insert("second_opinion".to_owned(), opinion.to_string().into());
+    }
+    Ok(asked)
+}
+
+/// How often each verdict was given.
+fn counted(pairs: &[Pair]) -> Counts {
+    let count = |wanted: &str| {
+        pairs
+            .iter()
+            .filter(|pair| pair.fields.get("verdict").is_some_and(|it| it == wanted))
+            .count()
+    };
+    Counts {
+        lines: pairs.len(),
+        right: count("right"),
+        wrong: count("wrong"),
+        unparseable: count("unparseable"),
+        undecided: count("undecided"),
+        second_opinions: None,
+    }
 }

@@ -337,7 +337,7 @@ mod tests {
         reading.finish()
     }
 
-    fn delta(delta: Value) -> Value {
+    fn delta(delta: &Value) -> Value {
         json!({"choices": [{"index": 0, "delta": delta}]})
     }
 
@@ -369,14 +369,14 @@ mod tests {
     fn a_streamed_answer_is_the_whole_one() {
         let function = |name: &str, arguments: &str| json!({"name": name, "arguments": arguments});
         let call = |index: usize, id: Value, function: Value| {
-            delta(json!({"tool_calls": [{"index": index, "id": id, "function": function}]}))
+            delta(&json!({"tool_calls": [{"index": index, "id": id, "function": function}]}))
         };
         let pieces = [
-            delta(json!({"role": "assistant", "content": ""})),
-            delta(json!({"reasoning_content": "h", "reasoning": "h"})),
-            delta(json!({"reasoning_content": "m"})),
-            delta(json!({"content": "so"})),
-            delta(json!({"content": ": "})),
+            delta(&json!({"role": "assistant", "content": ""})),
+            delta(&json!({"reasoning_content": "h", "reasoning": "h"})),
+            delta(&json!({"reasoning_content": "m"})),
+            delta(&json!({"content": "so"})),
+            delta(&json!({"content": ": "})),
             call(0, json!("c0"), function("f", "")),
             call(0, json!(null), json!({"arguments": "{\"a\""})),
             call(0, json!(null), json!({"arguments": ":1}"})),
@@ -400,7 +400,7 @@ mod tests {
 
     #[test]
     fn what_broke_off_is_no_answer() {
-        let text = delta(json!({"content": "a"}));
+        let text = delta(&json!({"content": "a"}));
         let cut = |pieces: &[Value]| match streamed(pieces, None) {
             Err(WireError::Cut { missing }) => missing,
             other => panic!("{other:?}"),
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn an_answer_without_end_is_cut_off() {
-        let pieces = vec![delta(json!({"content": "a"})); 200];
+        let pieces = vec![delta(&json!({"content": "a"})); 200];
         let reply = streamed(&pieces, Some(100)).expect("cut off");
         assert!(reply.is_over_limit && reply.end == ChatEnd::Length);
         assert_eq!(reply.text.len(), 100 + PIECES_BESIDE_TOKENS + 1);
@@ -439,7 +439,7 @@ mod tests {
     fn failures_within_a_stream_are_told() {
         let failed = streamed(&[json!({"error": {"message": "no memory"}})], None);
         assert_eq!(failed, Err(WireError::Server { message: "no memory".to_owned() }));
-        let wild = delta(json!({"tool_calls": [{"index": 5, "function": {"name": "f"}}]}));
+        let wild = delta(&json!({"tool_calls": [{"index": 5, "function": {"name": "f"}}]}));
         assert!(matches!(streamed(&[wild], None), Err(WireError::Contradiction { .. })));
     }
 

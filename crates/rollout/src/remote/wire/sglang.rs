@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn read(meta_info: Value) -> Result<GeneratedTokens, WireError> {
+    fn read(meta_info: &Value) -> Result<GeneratedTokens, WireError> {
         let mut reading = SglangReading::new(3, 1 << 20);
         reading.push(json!({"text": "", "meta_info": meta_info}).to_string().as_bytes())?;
         reading.finish()
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn tokens_are_read_with_what_is_told_of_them() {
-        let read = read(json!({
+        let read = read(&json!({
             "finish_reason": {"type": "stop", "matched": 5}, "weight_version": "12",
             "output_token_logprobs": [[-0.5, 4, null], [-0.25, 5, "x"]],
         }));
@@ -152,13 +152,13 @@ mod tests {
     fn what_is_not_an_end_of_the_model_is_a_fault() {
         let aborted = json!({"finish_reason": {"type": "abort", "message": "no memory"},
                              "output_token_logprobs": []});
-        assert_eq!(read(aborted), Err(WireError::Ended { reason: "no memory".to_owned() }));
+        assert_eq!(read(&aborted), Err(WireError::Ended { reason: "no memory".to_owned() }));
         let trimmed = json!({"finish_reason": {"type": "stop", "matched": 5},
                              "output_token_logprobs": [[-0.5, 4, null]]});
-        assert!(matches!(read(trimmed), Err(WireError::Contradiction { .. })));
+        assert!(matches!(read(&trimmed), Err(WireError::Contradiction { .. })));
         let over = json!({"finish_reason": {"type": "stop", "matched": 5},
                           "output_token_logprobs": [[-1, 1], [-1, 2], [-1, 3], [-1, 5]]});
-        let over = read(over).expect("cut off");
+        let over = read(&over).expect("cut off");
         assert_eq!((over.tokens, over.is_stopped), (vec![1, 2, 3], false));
     }
 }
