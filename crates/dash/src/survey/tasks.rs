@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Progress, Survey, Visit};
+use super::{Progress, Survey, TaskName, Visit};
 use crate::run::Run;
 
 /// Tasks that are given where nothing else is asked for, and at most.

@@ -127,7 +127,7 @@ impl Learnt {
         self.groups += 1;
         let is_kept = |episode: &&Episode| kept.contains(&episode.sample);
         for episode in group.episodes().map(|(episode, _)| episode).filter(is_kept) {
-            let facts = rocstar_train::rl::choose::facts(episode);
+            let facts = Facts::of(episode);
             let (calls, failed) = (facts.tool_calls as usize, facts.failed_tool_calls as usize);
             self.episodes += 1;
             self.calls += calls;
