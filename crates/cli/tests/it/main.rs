@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod config;
+mod dash;
 mod data;
 mod eval;
 mod generate;

@@ -4,10 +4,11 @@
 //
 //   ROCSTAR=target/release/rocstar SYNTHESIZE=target/release/examples/synthesize node end-to-end/run.mjs
 //
-// CHROMIUM names the browser. Screenshots go to end-to-end/out, or to OUT.
+// RUN names a finished run to look at instead of one that trains, for work on the page. CHROMIUM names
+// the browser. Screenshots go to end-to-end/out, or to OUT.
 
 import { spawn } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, existsSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, rmSync, existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -16,6 +17,7 @@ import { lowContrast } from './contrast.mjs';
 
 const rocstar = process.env.ROCSTAR ?? 'rocstar';
 const synthesize = process.env.SYNTHESIZE;
+const finished = process.env.RUN;
 const browserPath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const out = process.env.OUT ?? new URL('./out', import.meta.url).pathname;
 
@@ -53,8 +55,9 @@ async function serve() {
 async function main() {
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
-  const training = start(rocstar, ['--no-progress', 'quickstart', '--runs-folder', folder]);
-  training.stdout.resume();
+  if (finished) cpSync(finished, join(folder, 'quickstart'), { recursive: true });
+  const training = finished ? null : start(rocstar, ['--no-progress', 'quickstart', '--runs-folder', folder]);
+  training?.stdout.resume();
   const { child: server, url } = await serve();
   const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox'] });
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, colorScheme: 'light' });
@@ -67,7 +70,21 @@ async function main() {
     void dialog.dismiss();
   });
 
-  // The run appears by itself, and is seen to go on.
+  if (training) await whileItTrains(page, url, training);
+  await whenItIsDone(page, context, url);
+  const run = await name(url);
+  await everyView(browser, url, run);
+  await keys(page, url, run);
+  if (synthesize) await hostile(page, url);
+  else console.log('SKIP the hostile run: SYNTHESIZE names no program');
+  check('the browser has nothing to complain of', complaints.length === 0, complaints.join('; '));
+  await browser.close();
+  server.kill('SIGTERM');
+  check('the dashboard ends when it is told to', (await ended(server)) === 0, `status ${server.exitCode}`);
+}
+
+/** The run appears by itself, is seen to go on, and can be looked into. */
+async function whileItTrains(page, url, training) {
   await page.goto(url);
   await page.locator('a.run-link').first().waitFor({ timeout: 60_000 });
   await page.locator('a.run-link').first().click();
@@ -117,9 +134,12 @@ async function main() {
   await page.locator('.hits li').first().waitFor();
   check('search finds what was written', (await page.locator('.hits mark').first().innerText()).toLowerCase() === 'print');
 
-  // To its end.
   await ended(training);
   check('quickstart ended well', training.exitCode === 0, `status ${training.exitCode}`);
+}
+
+/** The overview tells the story, and the report opens. */
+async function whenItIsDone(page, context, url) {
   const run = await name(url);
   await page.goto(`${url}/runs/${run}`);
   await page.waitForFunction(() => document.querySelector('header .state')?.textContent === 'finished');
@@ -142,14 +162,6 @@ async function main() {
     document.querySelector('main').append(faint);
   });
   check('faint text is found', (await page.evaluate(lowContrast)).some((it) => it.includes('faint-on-purpose')));
-  await everyView(browser, url, run);
-  await keys(page, url, run);
-  if (synthesize) await hostile(page, url, complaints);
-  else console.log('SKIP the hostile run: SYNTHESIZE names no program');
-  check('the browser has nothing to complain of', complaints.length === 0, complaints.join('; '));
-  await browser.close();
-  server.kill('SIGTERM');
-  check('the dashboard ends when it is told to', (await ended(server)) === 0, `status ${server.exitCode}`);
 }
 
 async function name(url) {
@@ -208,7 +220,7 @@ async function keys(page, url, run) {
 }
 
 /** What a model wrote is text: no script runs, no element of it is made. */
-async function hostile(page, url, complaints) {
+async function hostile(page, url) {
   await ended(start(synthesize, [join(folder, 'hostile'), '2', '2', '4', 'hostile']));
   for (const path of ['steps/1', 'steps/1/groups/0', 'steps/1/groups/0/episodes/0', 'steps/1/groups/0/episodes/0?view=tokens', 'search?text=onload', 'problems']) {
     await page.goto(`${url}/runs/hostile/${path}`);
@@ -226,7 +238,6 @@ async function hostile(page, url, complaints) {
   check('nothing of it ran', !made.ran && made.elements === 0, JSON.stringify(made));
   const report = await page.goto(`${url}/report/hostile`);
   check('nor in the report', report.status() === 200 && (await page.evaluate(() => globalThis.hacked === undefined && document.querySelector('script') === null)));
-  void complaints;
 }
 
 try {
