@@ -114,7 +114,7 @@ impl Server {
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("an answer");
         // Whatever the framing, the body is the one JSON object.
-        let (start, end) = (answer.find("\r\n{").or(answer.find("\n{")), answer.rfind('}'));
+        let (start, end) = (answer.find("\r\n{").or_else(|| answer.find("\n{")), answer.rfind('}'));
         let json = start.zip(end).map_or("", |(start, end)| answer[start..=end].trim());
         serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {answer}"))
     }

@@ -17,7 +17,7 @@
 //! - A tuple is a list. Calls arrive as JSON, which has none.
 //!
 //! One is not: in a text, the published reader takes bare names, sums and expressions for strings or
-//! evaluates them; here arguments are literals, and anything else can't be read ([`text`]).
+//! evaluates them; here arguments are literals, and anything else can't be read.
 
 mod category;
 mod check;

@@ -11,6 +11,7 @@ use rocstar_record::attempt::Attempt;
 use rocstar_record::episode::TaskId;
 use serde::{Deserialize, Serialize};
 
+use crate::arena_hard::{Judgement, WinRate, judgements, win_rate};
 use crate::metrics::{self, Figures, Outcome, Prices, Sampled, Spent};
 use crate::problem::{Gold, Problem};
 use crate::protocol::Protocol;
@@ -36,6 +37,9 @@ pub struct EvalResult {
     pub protocol: Protocol,
     /// The figures; `None` before the first attempt.
     pub figures: Option<Figures>,
+    /// Where a judge compared answers: the share of battles that were won, as it is published.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub win_rate: Option<WinRate>,
     /// What the attempts took.
     pub spent: Spent,
     /// Each problem that has an attempt, in the suite's order.
@@ -99,6 +103,7 @@ impl EvalResult {
             status: if missing == 0 { Status::Complete } else { Status::Partial },
             missing,
             failures,
+            win_rate: win_rate_of(&sampled, &protocol),
             protocol,
             figures,
             spent: metrics::spent(attempts, seconds, prices),
@@ -122,6 +127,15 @@ pub fn same_answer(first: &str, second: &str) -> bool {
     let options = rocstar_verify::Options::default();
     let boxed = format!("\\boxed{{{second}}}");
     rocstar_verify::verify(first, &boxed, &options).verdict == rocstar_verify::Verdict::Right
+}
+
+/// The win rate over the problems that were judged.
+fn win_rate_of(sampled: &[Sampled<'_>], protocol: &Protocol) -> Option<WinRate> {
+    let of_question = |question: &Sampled<'_>| -> Vec<Judgement> {
+        question.outcomes.iter().filter_map(|it| judgements(it.score)).flatten().collect()
+    };
+    let questions: Vec<_> = sampled.iter().map(of_question).collect();
+    win_rate(&questions, protocol.settings.arena_hard, protocol.settings.seed)
 }
 
 fn category(problem: &Problem) -> Option<&str> {

@@ -11,11 +11,17 @@ fn start(faults: Vec<Fault>) -> FakeEndpoint {
     FakeEndpoint::start(Behaviour { faults, ..Behaviour::default() }).unwrap()
 }
 
+/// Other crates of a build may have asked for encryption: then a client wants to know whose.
+fn client() -> Client {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Client::new()
+}
+
 async fn ask(server: &FakeEndpoint, stream: bool, max_tokens: usize) -> Response {
     let body = json!({"messages": [{"role": "user", "content": "Hello, you"}], "stream": stream,
                       "max_tokens": max_tokens, "seed": 7});
     let url = format!("{}/v1/chat/completions", server.url());
-    Client::new()
+    client()
         .post(url)
         .body(body.to_string())
         .header("content-type", "application/json")
@@ -70,7 +76,7 @@ async fn faults_come_in_their_order_and_then_it_works() {
     assert_eq!(ask(&server, true, 100).await.status().as_u16(), 503);
     let url = format!("{}/v1/chat/completions", server.url());
     let body = json!({"messages": [], "stream": true}).to_string();
-    let cut = Client::new().post(url).body(body).header("content-type", "application/json").send();
+    let cut = client().post(url).body(body).header("content-type", "application/json").send();
     let cut = match cut.await {
         Ok(response) => response.text().await,
         Err(error) => Err(error),
@@ -96,7 +102,7 @@ async fn tokens_end_at_a_stop_token() {
         let body = json!({"prompt": [1], "stop_token_ids": [6], "max_tokens": 9, "input_ids": [1],
                           "sampling_params": {"stop_token_ids": [6], "max_new_tokens": 9}});
         let url = format!("{}/{route}", server.url());
-        let json = Client::new().post(url).body(body.to_string());
+        let json = client().post(url).body(body.to_string());
         let answer = json.header("content-type", "application/json").send().await.unwrap();
         let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
         match flavour {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures::future::BoxFuture;
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use futures::stream::StreamExt as _;
 use rocstar_chat::Transcript;
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{Call, Finish, TaskId, Timing};
@@ -226,33 +226,16 @@ impl TokenConversation {
         Ok(Reply { texts, calls, finish, prompt_tokens, policy_tokens, timing })
     }
 
-    /// Runs the calls of a turn: all at once, or one after another where each depends on the last.
+    /// Runs the calls of a turn.
     async fn call(
         &self,
         asked: &[Asked],
         hear: &mut (dyn FnMut(Heard<'_>) + Send),
     ) -> Result<Vec<(usize, Answered)>, ConversationError> {
         let Some(tool) = self.tool.as_deref() else { return Ok(Vec::new()) };
+        let calls: Vec<_> = asked.iter().map(|asked| (asked.index, &asked.call)).collect();
         let tries = self.rules.options.tries;
-        let run = async |asked: &Asked| {
-            (asked.index, tries::call(tool, &asked.call, tries, &self.counts).await)
-        };
-        let mut answers = Vec::with_capacity(asked.len());
-        let mut waiting = asked.iter();
-        let mut running = FuturesUnordered::new();
-        loop {
-            while running.is_empty() || !tool.is_sequential() {
-                let Some(asked) = waiting.next() else { break };
-                hear(Heard::Called(&asked.call));
-                running.push(run(asked));
-            }
-            let Some((index, answered)) = running.next().await else { return Ok(answers) };
-            let answered = answered?;
-            if let Some(asked) = asked.iter().find(|asked| asked.index == index) {
-                hear(Heard::Answered(&asked.call, &answered));
-            }
-            answers.push((index, answered));
-        }
+        Ok(tries::call_all(tool, &calls, tries, &self.counts, hear).await?)
     }
 }
 

@@ -5,9 +5,10 @@
 
 use std::time::{Duration, Instant};
 
-use futures::stream::BoxStream;
+use futures::stream::{BoxStream, FuturesUnordered, StreamExt as _};
 use rocstar_record::message::ToolCall;
 
+use crate::conversation::Heard;
 use crate::counts::Counts;
 use crate::generator::{Ask, Generator, GeneratorError, Piece};
 use crate::tool::{Answered, ToolError, ToolInstance};
@@ -76,5 +77,37 @@ pub(crate) async fn call(
             }
             _ => return Err(error),
         }
+    }
+}
+
+/// Makes the calls of a turn, each known by its place in it: all at once, or one after another where
+/// each may depend on the one before. `hear` is told of each that leaves and of each answer.
+///
+/// # Errors
+/// The first call that can't be made.
+pub(crate) async fn call_all(
+    tool: &dyn ToolInstance,
+    calls: &[(usize, &ToolCall)],
+    tries: usize,
+    counts: &Counts,
+    hear: &mut (dyn FnMut(Heard<'_>) + Send),
+) -> Result<Vec<(usize, Answered)>, ToolError> {
+    let run =
+        async |&(index, made): &(usize, _)| (index, made, call(tool, made, tries, counts).await);
+    let places = if tool.is_sequential() { 1 } else { calls.len() };
+    let mut answers = Vec::with_capacity(calls.len());
+    let mut waiting = calls.iter();
+    let mut running = FuturesUnordered::new();
+    loop {
+        while running.len() < places
+            && let Some(next) = waiting.next()
+        {
+            hear(Heard::Called(next.1));
+            running.push(run(next));
+        }
+        let Some((index, made, answered)) = running.next().await else { return Ok(answers) };
+        let answered = answered?;
+        hear(Heard::Answered(made, &answered));
+        answers.push((index, answered));
     }
 }

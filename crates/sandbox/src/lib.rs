@@ -22,7 +22,7 @@ pub use api::{
     JudgeRequest, Judgement, MAX_BATCH_CALLS, MAX_PRECISION, Reports, Result, Sandbox, Schedule,
     SessionId, SessionOptions, Verdict,
 };
-pub use client::HttpClient;
+pub use client::{HttpClient, client_builder};
 pub use local::{LocalSandbox, ServiceConfig};
 pub use rocstar_jail as jail;
 pub use stats::{HISTOGRAM_BOUNDS_US, Histogram, Refused, SessionStats, Stats};

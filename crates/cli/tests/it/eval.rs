@@ -166,11 +166,11 @@ fn a_killed_evaluation_goes_on_where_it_was() {
 }
 
 /// `rocstar serve`, until it is dropped.
-struct Server(Child);
+pub(crate) struct Server(Child);
 
 impl Server {
     /// Starts it; gives its address too.
-    fn start(harness: &Harness) -> (Self, String) {
+    pub(crate) fn start(harness: &Harness) -> (Self, String) {
         let arguments = ["serve", "--model", MODEL, "--listen", "127.0.0.1:0", "--json"];
         let mut command = harness.command(&arguments);
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();

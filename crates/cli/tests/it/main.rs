@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod chat;
 mod config;
 mod dash;
 mod data;

@@ -18,16 +18,19 @@ fn sessions_and_refilled_groups_are_replayed() {
         "--set",
         "stage.0.rollout.tool=session",
         "--set",
-        "stage.0.refill_tasks_per_step=4",
+        "stage.0.refill_tasks_per_step=8",
         "--set",
-        "stage.0.rollout.samples=3",
+        // A session is described in words that the model doesn't know: it seldom calls one.
+        "stage.0.rollout.samples=16",
         "--set",
-        "stage.0.selection.keep=3",
+        "stage.0.rollout.temperature=1.3",
+        "--set",
+        "stage.0.selection.keep=16",
     ];
     let output = quickstart(&harness, &[&more[..], &["--json"]].concat());
     let run_dir = json(&output)["run_dir"].clone();
     let run = harness.path().join(run_dir.as_str().unwrap());
-    // A group of three is often all right or all wrong: more tasks take its place.
+    // Groups that are all wrong are left out: more tasks take their place.
     let all = groups(&run);
     assert!(all.len() > 6, "{} groups in two steps of 3 tasks", all.len());
     assert!(all.iter().flat_map(|group| group.episodes()).any(|(it, _)| it.calls().count() > 0));

@@ -45,6 +45,8 @@ impl Server {
         let engine = model.engine().clone();
         let mut serving = JoinSet::new();
         serving.spawn(openai::serve(listener, model, options, stop.clone()));
+        // Other crates of a build may have asked for encryption: then a client wants to know whose.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         Self { address, engine, stop, serving, http: reqwest::Client::new() }
     }
 

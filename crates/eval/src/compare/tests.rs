@@ -35,6 +35,7 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
         response_tokens_mean: Some(10.0),
     };
     EvalResult {
+        win_rate: None,
         schema: crate::report::SCHEMA_VERSION,
         status: Status::Complete,
         missing: 0,

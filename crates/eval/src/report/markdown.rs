@@ -35,6 +35,10 @@ pub(super) fn rows(result: &EvalResult) -> Vec<(String, String)> {
     rows.add("problems", figures.problems.to_string());
     rows.add("attempts", figures.attempts.to_string());
     rows.add(format!("avg@{}", figures.samples), estimate(figures.score));
+    if let Some(rate) = &result.win_rate {
+        let (lower, upper) = (percent(rate.interval.lower), percent(rate.interval.upper));
+        rows.add("win rate", format!("{} ({lower} to {upper})", percent(rate.value)));
+    }
     for at in chosen(&figures.pass) {
         rows.add(format!("pass@{}", at.k), estimate(at.estimate));
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::{Response, StatusCode, redirect};
+use rocstar_sandbox::client_builder;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{Fault, RemoteError};
@@ -102,20 +103,12 @@ impl Client {
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }
-        let mut builder = reqwest::Client::builder()
+        let builder = client_builder(&options.url)
             .connect_timeout(Duration::from_millis(options.connect_ms))
             .redirect(redirect::Policy::none())
             .pool_max_idle_per_host(options.max_concurrent)
             .http1_only()
             .user_agent(concat!("rocstar/", env!("CARGO_PKG_VERSION")));
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Someone else's may have come first meanwhile: either will do.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        if options.url.starts_with("http:") {
-            // Without encryption no certificate is looked for, and a machine needs to have none.
-            builder = builder.tls_certs_only([]);
-        }
         let http = builder.build().map_err(|error| failed(chain(&error)))?;
         Ok(Self {
             http,

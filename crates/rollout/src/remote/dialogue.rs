@@ -9,7 +9,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::stream::{FuturesUnordered, StreamExt as _};
 use rocstar_record::attempt::{Attempt, AttemptCall, AttemptTurn, SCHEMA_VERSION, TokenCounts};
 use rocstar_record::draw::Key;
 use rocstar_record::episode::{Call, Finish, Timing, ToolOutcome};
@@ -300,23 +299,8 @@ impl<'run> Dialogue<'run> {
             answers.push(answer);
         }
         if let Some(tool) = self.opening.tool {
-            let counts = Counts::default();
-            let tries = self.rules.options.tries;
-            let run =
-                async |(index, call)| (index, call, tries::call(tool, call, tries, &counts).await);
-            let places = if tool.is_sequential() { 1 } else { to_run.len().max(1) };
-            let mut waiting = to_run.into_iter();
-            let mut running = FuturesUnordered::new();
-            loop {
-                while running.len() < places
-                    && let Some((index, call)) = waiting.next()
-                {
-                    hear(Heard::Called(call));
-                    running.push(run((index, call)));
-                }
-                let Some((index, call, answered)) = running.next().await else { break };
-                let answered = answered?;
-                hear(Heard::Answered(call, &answered));
+            let (counts, tries) = (Counts::default(), self.rules.options.tries);
+            for (index, answered) in tries::call_all(tool, &to_run, tries, &counts, hear).await? {
                 answers[index] = Some(answered);
             }
         }

@@ -55,7 +55,7 @@ impl Server {
         let stop = CancellationToken::new();
         let mut serving = JoinSet::new();
         serving.spawn(http::serve(listener, Arc::clone(&sandbox), config, stop.clone()));
-        let http = reqwest::Client::new();
+        let http = rocstar_sandbox::client_builder("http:").build().unwrap();
         Some(Self { address, sandbox, stop, serving, http })
     }
 

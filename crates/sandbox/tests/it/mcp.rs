@@ -131,7 +131,7 @@ async fn over_http_each_request_stands_alone_and_names_its_session() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let mut server = JoinSet::new();
     server.spawn(axum::serve(listener, mcp::router(Arc::new(sandbox))).into_future());
-    let http = reqwest::Client::new();
+    let http = rocstar_sandbox::client_builder("http:").build().unwrap();
     let post = |tool: &str, arguments: Value| {
         let body = stateless(tool, &arguments);
         http.post(&url)
