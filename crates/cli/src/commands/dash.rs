@@ -1,7 +1,7 @@
 //! `rocstar dash`: the runs of a folder as a local web page.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -63,6 +63,18 @@ struct Announcement {
 }
 
 impl Dash {
+    /// Shows the runs of a folder on any free port.
+    pub(crate) fn of(runs: &Path) -> Self {
+        Self {
+            runs: runs.to_owned(),
+            listen: "127.0.0.1:0".to_owned(),
+            token: None,
+            allow_public_without_token: false,
+            no_open: false,
+            json: false,
+        }
+    }
+
     /// Runs the command.
     ///
     /// # Errors
@@ -109,16 +121,18 @@ impl Dash {
     fn announce(&self, announcement: &Announcement, terminal: Terminal) -> anyhow::Result<()> {
         terminal.note(format_args!("runs: {}", announcement.folder));
         terminal.note(format_args!("page: {}", announcement.url));
-        if !self.no_open && has_display() && std::io::stderr().is_terminal() {
+        if !self.no_open && opens_browser() {
             open(&announcement.url, terminal);
         }
         if self.json { terminal.json_line(announcement) } else { Ok(()) }
     }
 }
 
-fn has_display() -> bool {
+/// Whether a person sits at a terminal with a display, so that a browser would be seen.
+pub(crate) fn opens_browser() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    cfg!(target_os = "macos") || is_set(env_vars::DISPLAY) || is_set(env_vars::WAYLAND_DISPLAY)
+    let has_display = is_set(env_vars::DISPLAY) || is_set(env_vars::WAYLAND_DISPLAY);
+    (cfg!(target_os = "macos") || has_display) && std::io::stderr().is_terminal()
 }
 
 /// Opens the page in the person's browser; where that fails, they have the link.

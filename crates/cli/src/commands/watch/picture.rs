@@ -98,23 +98,26 @@ fn draw_curve(frame: &mut Frame<'_>, curve: &Curve, area: Rect) {
         up = [0.0, if up[1] > 0.6 { 1.0 } else { up[1].max(0.05) }];
     }
     let label = |value: f64| match curve.is_share {
-        true => format!("{:.0} %", 100.0 * value),
+        true => format!("{:.0}%", 100.0 * value),
         false => format!("{value:.1}"),
     };
-    let data = curve.lines.iter().zip(COLOURS).map(|((name, points), colour)| {
+    // A legend would cover the newest part of the curve.
+    let newest = curve.lines.iter().zip(COLOURS).map(|((name, points), colour)| {
         let last = points.last().map(|point| label(point.1)).unwrap_or_default();
+        Span::styled(format!(" {name} {last}"), Style::new().fg(colour))
+    });
+    let title: Line<'_> = std::iter::once(Span::raw(curve.title)).chain(newest).collect();
+    let data = curve.lines.iter().zip(COLOURS).map(|((_, points), colour)| {
         Dataset::default()
-            .name(format!("{name} {last}"))
             .marker(Marker::Braille)
             .graph_type(GraphType::Line)
             .style(Style::new().fg(colour))
             .data(points)
     });
     let chart = Chart::new(data.collect())
-        .block(Block::bordered().title(curve.title))
+        .block(Block::bordered().title(title))
         .x_axis(Axis::default().bounds(across).labels(across.map(|it| format!("{it:.0}"))))
-        .y_axis(Axis::default().bounds(up).labels(up.map(label)))
-        .hidden_legend_constraints((Constraint::Ratio(1, 1), Constraint::Ratio(1, 1)));
+        .y_axis(Axis::default().bounds(up).labels(up.map(label)));
     frame.render_widget(chart, area);
 }
 
