@@ -8,8 +8,8 @@ use crate::commands::data::Data;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    chat, compare, dash, doctor, eval, generate, plan, quickstart, reference, replay, report, rollout,
-    serve, train, verify, watch,
+    chat, compare, dash, doctor, eval, generate, plan, quickstart, reference, replay, report,
+    rollout, serve, train, verify, watch,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
