@@ -219,7 +219,7 @@ impl Found {
         let prompt_tokens = episode.tokens.len() - episode.response_tokens();
         let prompt = episode.tokens.get(..prompt_tokens).unwrap_or_default();
         let problem = vocabulary.text(problem(&episode.tokens, &episode.spans));
-        let replay = format!("rocstar replay {}", shell_word(run.reader().path()));
+        let replay = format!("rocstar replay {}", shell_word(&crate::folder::shown(run.reader().path())));
         EpisodeView {
             run: run.name().to_owned(),
             step: place.step(),

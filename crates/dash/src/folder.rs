@@ -37,6 +37,16 @@ pub struct Entry {
     pub changed: Option<SystemTime>,
 }
 
+/// A path as a person in the working directory would write it.
+pub(crate) fn shown(path: &Path) -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    match path.strip_prefix(here) {
+        Ok(inner) if inner.as_os_str().is_empty() => PathBuf::from("."),
+        Ok(inner) => inner.to_owned(),
+        Err(_) => path.to_owned(),
+    }
+}
+
 impl Folder {
     /// The runs in `path`, or the one run that `path` is.
     ///

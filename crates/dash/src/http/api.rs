@@ -127,7 +127,7 @@ async fn runs(State(app): State<Arc<App>>, part: Result<Query<Part>, QueryReject
                 Err(error) => Overview::unreadable(&entry.name, entry.changed, &error),
             });
             let runs: Vec<Overview> = runs.collect();
-            let folder = app.folder.path().display().to_string();
+            let folder = crate::folder::shown(app.folder.path()).display().to_string();
             text(&json!({ "folder": folder, "all": all, "offset": offset, "runs": runs, "notices": notices }))
         })
         .await?;
@@ -148,7 +148,7 @@ async fn detail(State(app): State<Arc<App>>, Path(run): Path<String>) -> Answer 
         Ok(json!({
             "overview": overview, "events": events, "config": config, "environment": environment,
             "episode_steps": steps, "checkpoint_steps": checkpoints, "notices": notices,
-            "path": run.reader().path().display().to_string(),
+            "path": crate::folder::shown(run.reader().path()).display().to_string(),
             "stages": run.recipe().stages, "has_text": !run.vocabulary().is_empty(),
         }))
     })

@@ -10,13 +10,13 @@
 import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
 import { lowContrast } from './contrast.mjs';
 
-const rocstar = process.env.ROCSTAR ?? 'rocstar';
-const synthesize = process.env.SYNTHESIZE;
+const rocstar = program(process.env.ROCSTAR ?? 'rocstar');
+const synthesize = process.env.SYNTHESIZE && program(process.env.SYNTHESIZE);
 const finished = process.env.RUN;
 const browserPath = process.env.CHROMIUM ?? '/usr/bin/chromium';
 const out = process.env.OUT ?? new URL('./out', import.meta.url).pathname;
@@ -26,9 +26,16 @@ if (!existsSync(browserPath)) {
   process.exit(0);
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'rocstar-dash-'));
+// Commands run in `place`, so that what is seen names no path of this machine.
+const place = mkdtempSync(join(tmpdir(), 'rocstar-dash-'));
+const folder = join(place, 'runs');
 const children = [];
 let failures = 0;
+
+/** A program's path, which means the same from any folder. */
+function program(path) {
+  return path.includes('/') ? resolve(path) : path;
+}
 
 function check(what, holds, detail = '') {
   console.log(`${holds ? 'ok    ' : 'FAILED'} ${what}${holds || detail === '' ? '' : `: ${detail}`}`);
@@ -36,7 +43,7 @@ function check(what, holds, detail = '') {
 }
 
 function start(command, args) {
-  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(command, args, { cwd: place, stdio: ['ignore', 'pipe', 'inherit'] });
   children.push(child);
   return child;
 }
@@ -46,7 +53,7 @@ function ended(child) {
 }
 
 async function serve() {
-  const child = start(rocstar, ['dash', folder, '--listen', '127.0.0.1:0', '--no-open', '--json']);
+  const child = start(rocstar, ['dash', 'runs', '--listen', '127.0.0.1:0', '--no-open', '--json']);
   const lines = createInterface({ input: child.stdout });
   for await (const line of lines) return { child, url: JSON.parse(line).url.replace(/\/$/, '') };
   throw new Error('the dashboard did not start');
@@ -55,8 +62,9 @@ async function serve() {
 async function main() {
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
+  mkdirSync(folder, { recursive: true });
   if (finished) cpSync(finished, join(folder, 'quickstart'), { recursive: true });
-  const training = finished ? null : start(rocstar, ['--no-progress', 'quickstart', '--runs-folder', folder]);
+  const training = finished ? null : start(rocstar, ['--no-progress', 'quickstart']);
   training?.stdout.resume();
   const { child: server, url } = await serve();
   const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox'] });
@@ -246,7 +254,7 @@ try {
   check('the test came to its end', false, String(error?.stack ?? error));
 } finally {
   for (const child of children) if (child.exitCode === null) child.kill('SIGKILL');
-  rmSync(folder, { recursive: true, force: true });
+  rmSync(place, { recursive: true, force: true });
 }
 console.log(failures === 0 ? 'all is well' : `${failures} checks failed`);
 process.exit(failures === 0 ? 0 : 1);
