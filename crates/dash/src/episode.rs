@@ -219,7 +219,8 @@ impl Found {
         let prompt_tokens = episode.tokens.len() - episode.response_tokens();
         let prompt = episode.tokens.get(..prompt_tokens).unwrap_or_default();
         let problem = vocabulary.text(problem(&episode.tokens, &episode.spans));
-        let replay = format!("rocstar replay {}", shell_word(&crate::folder::shown(run.reader().path())));
+        let replay =
+            format!("rocstar replay {}", shell_word(&crate::folder::shown(run.reader().path())));
         EpisodeView {
             run: run.name().to_owned(),
             step: place.step(),
@@ -229,7 +230,7 @@ impl Found {
             fate,
             reward: episode.reward,
             finish: episode.finish,
-            timing: episode.timing,
+            timing: episode.timing.clone(),
             prompt_tokens,
             response_tokens: episode.response_tokens(),
             policy_tokens: episode.policy_tokens(),

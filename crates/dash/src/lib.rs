@@ -26,6 +26,7 @@ pub mod search;
 pub mod sketch;
 pub mod step;
 pub mod survey;
+pub mod timeline;
 pub mod vocabulary;
 pub mod what_if;
 

@@ -12,6 +12,7 @@
 //!               checkpoints/step_000123/        the trainer's, see there
 //!               tokenizer/                      `tokenizer.json` of the model, from the start
 //!               tb/                             TensorBoard's event files
+//!               sandbox.json                    what the code environment does, while the run works
 //!               notes.json                      what a person noted
 //!               lock                            held by the process that works on the run
 //! ```
@@ -25,13 +26,15 @@
 //! `config.toml`, every line of `metrics.jsonl`, every group of `episodes/` and every evaluation,
 //! except what is measured on the way: numbers that the registry says are
 //! ([`crate::metric::Metric::is_measured`]), and `timing`, `wall_us`, `cpu_us` and `memory_bytes` of
-//! episodes. `events.jsonl`, `env.json` and `tb/` tell the story of the processes, so they differ.
+//! episodes. `events.jsonl`, `env.json`, `sandbox.json` and `tb/` tell the story of the
+//! processes, so they differ.
 
 mod error;
 mod files;
 mod lines;
 mod notes;
 mod reader;
+mod sandbox;
 mod writer;
 mod written;
 
@@ -44,6 +47,7 @@ pub use error::Error;
 pub use lines::{JsonLines, Notice, Problem};
 pub use notes::Notes;
 pub use reader::{Ending, Reader, State};
+pub use sandbox::{Durations, MOST_MOMENTS, Moment, SandboxFile, SandboxState};
 pub use writer::RunDirectory;
 pub use written::Written;
 

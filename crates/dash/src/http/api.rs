@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::body::Bytes;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
@@ -19,6 +20,7 @@ use super::App;
 use super::error::Failure;
 use crate::episode::Place;
 use crate::run::Overview;
+use crate::timeline::Timeline;
 use crate::{Error, Run, evaluations, report, search, survey, what_if};
 
 /// Runs of one answer.
@@ -37,12 +39,14 @@ pub(super) fn routes() -> Router<Arc<App>> {
         .route("/api/runs/{run}/curves", get(curves))
         .route("/api/runs/{run}/steps/{step}", get(step))
         .route("/api/runs/{run}/steps/{step}/what-if", post(try_selection))
+        .route("/api/runs/{run}/steps/{step}/timeline", get(time_of_step))
         .route("/api/runs/{run}/steps/{step}/groups/{group}", get(group))
         .route("/api/runs/{run}/steps/{step}/groups/{group}/episodes/{sample}", get(episode))
         .route("/api/runs/{run}/steps/{step}/groups/{group}/episodes/{sample}/tokens", get(tokens))
         .route("/api/runs/{run}/problems", get(problems))
         .route("/api/runs/{run}/search", get(find))
         .route("/api/runs/{run}/environment", get(environment))
+        .route("/api/runs/{run}/environment/now", get(environment_now))
         .route("/api/runs/{run}/evaluations", get(suites))
         .route("/api/runs/{run}/evaluations/{suite}", get(matrix))
         .route(
@@ -215,6 +219,13 @@ async fn group(
     of_run(app, run, move |run| run.step(step)?.view(run, Some(group))).await
 }
 
+async fn time_of_step(
+    State(app): State<Arc<App>>,
+    Path((run, step)): Path<(String, u64)>,
+) -> Answer {
+    of_run(app, run, move |run| Timeline::of(run, &*run.step(step)?)).await
+}
+
 async fn try_selection(
     State(app): State<Arc<App>>,
     Path((run, step)): Path<(String, u64)>,
@@ -325,6 +336,19 @@ async fn environment(State(app): State<Arc<App>>, Path(run): Path<String>) -> An
             "sandbox": sandbox, "host": host, "progress": survey.progress(),
             "wall_bounds_us": survey::WALL_BOUNDS_US, "steps": survey.environment(),
         }))
+    })
+    .await
+}
+
+/// What the code environment does, and by which clock that is new or old.
+async fn environment_now(State(app): State<Arc<App>>, Path(run): Path<String>) -> Answer {
+    of_run(app, run, |run| {
+        let (state, notice) = match run.reader().sandbox() {
+            Ok(state) => (state, None),
+            Err(error) => (None, Some(run.without_path(&error.to_string()))),
+        };
+        let now_ms = crate::run::unix_ms(SystemTime::now());
+        Ok(json!({ "state": state, "run": run.state()?, "now_ms": now_ms, "notice": notice }))
     })
     .await
 }

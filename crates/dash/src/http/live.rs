@@ -39,6 +39,8 @@ struct Look {
     evaluations: usize,
     events: usize,
     survey: crate::survey::Progress,
+    /// When the code environment's state was written.
+    sandbox_ms: Option<u64>,
 }
 
 impl Look {
@@ -60,6 +62,7 @@ impl Look {
             evaluations: evaluations.iter().map(|(_, steps)| steps.len()).sum(),
             events: run.events()?.0.len(),
             survey: run.survey().progress(),
+            sandbox_ms: run.reader().sandbox_mark().and_then(crate::run::unix_ms),
         })
     }
 }

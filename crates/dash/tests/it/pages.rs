@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use pretty_assertions::assert_eq;
+use rocstar_record::run::{Moment, RunDirectory, SandboxState};
 use serde_json::{Value, json};
 
 use crate::support::{SMALL, served};
@@ -126,6 +127,66 @@ async fn problems_and_environment_are_gathered_from_all_steps() {
     assert_eq!(calls as usize, SMALL.steps as usize * SMALL.groups * SMALL.samples);
     let unknown = served.get("/api/runs/run/problems?sort=fastest").await;
     assert_eq!(unknown.status, StatusCode::BAD_REQUEST, "{}", unknown.text);
+    served.stop().await;
+}
+
+/// Lanes and episodes of a step, by the times that are written down.
+#[tokio::test]
+async fn a_step_has_a_timeline_of_what_was_done_when() {
+    let served = served(|_, _, _| None).await;
+    let timeline = served.json("/api/runs/run/steps/2/timeline").await;
+    assert_eq!((&timeline["has_starts"], &timeline["total_us"]), (&json!(true), &json!(1_500_000)));
+    let part_us = timeline["part_us"].as_f64().unwrap();
+    let sum = |name: &str| {
+        let sum: f64 = all(&timeline, name).iter().map(|it| it.as_f64().unwrap()).sum();
+        (sum * part_us).round()
+    };
+    let episodes = (SMALL.groups * SMALL.samples) as f64;
+    assert_eq!((sum("generating"), sum("verifying")), (episodes * 58_000.0, episodes * 1_000.0));
+    let trainer: Vec<(&str, u64, u64)> = all(&timeline, "trainer")
+        .iter()
+        .map(|it| {
+            let us = |name: &str| it[name].as_u64().unwrap();
+            (it["what"].as_str().unwrap(), us("from_us"), us("us"))
+        })
+        .collect();
+    let expected = [
+        ("waiting", 0, 1_300_000),
+        ("updating", 1_300_000, 200_000),
+        ("loading weights", 1_500_000, 0),
+        ("writing down", 1_500_000, 0),
+    ];
+    assert_eq!(trainer, expected);
+    let lines = all(&timeline, "episodes");
+    assert_eq!(lines.len() as u64, timeline["all_episodes"].as_u64().unwrap());
+    assert!(lines.iter().all(|line| all(line, "activities").len() == 4));
+    // Cards of a group don't carry it.
+    let step = served.json("/api/runs/run/steps/2").await;
+    assert!(step["groups"][0]["episodes"][0]["timing"]["activities"].is_null());
+    served.stop().await;
+}
+
+/// What a run that works tells of its code environment; nothing, something, something unreadable.
+#[tokio::test]
+async fn the_environment_is_shown_as_it_is_now() {
+    let served = served(|_, _, _| None).await;
+    let path = "/api/runs/run/environment/now";
+    let none = served.json(path).await;
+    assert_eq!((&none["state"], &none["run"]), (&Value::Null, &json!("finished")));
+    let run = RunDirectory::open(&served.run()).unwrap();
+    let moment = Moment { unix_ms: 5_000, answered: 7, running: 2, waiting: 1 };
+    let state =
+        SandboxState { unix_ms: 5_000, slots: 8, recent: vec![moment], ..SandboxState::default() };
+    run.sandbox_file().write(&state).unwrap();
+    let now = served.json(path).await;
+    assert_eq!((&now["state"]["slots"], &now["run"]), (&json!(8), &json!("running")));
+    assert_eq!(now["state"]["recent"][0]["answered"], 7);
+    assert!(now["now_ms"].as_u64().unwrap() > 5_000);
+    drop(run);
+    std::fs::write(served.run().join("sandbox.json"), "{\"schema\": 99}").unwrap();
+    let newer = served.json(path).await;
+    assert_eq!((&newer["state"], &newer["run"]), (&Value::Null, &json!("finished")));
+    assert!(newer["notice"].as_str().unwrap().contains("newer"), "{newer}");
     served.stop().await;
 }
 

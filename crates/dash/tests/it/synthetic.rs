@@ -6,8 +6,9 @@ use std::path::Path;
 use rocstar_grpo::{AdvantageConfig, Facts, RocConfig, advantages, select, selection_key};
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{
-    Author, Call, DropCause, Dropped, Episode, Evaluated, Finish, Group, GroupVerdict, Kept,
-    Penalties, SCHEMA_VERSION, Span, TaskId, Timing, ToolOutcome, Turn, Verdict, VerdictKind,
+    Activity, Author, Call, Doing, DropCause, Dropped, Episode, Evaluated, Finish, Group,
+    GroupVerdict, Kept, Penalties, SCHEMA_VERSION, Span, TaskId, Timing, ToolOutcome, Turn,
+    Verdict, VerdictKind,
 };
 use rocstar_record::run::RunDirectory;
 use serde_json::{Value, json};
@@ -250,8 +251,25 @@ fn episode(step: u64, task: u64, sample: usize, size: Size, said: Option<&str>) 
             second_opinion: None,
         },
         reward: f64::from(u8::from(right)),
-        timing: Timing { total_us: wall_us + 60_000, generating_us: 58_000, tools_us: wall_us },
+        timing: timing(sample as u64 * 10_000, wall_us),
     }
+}
+
+/// A turn, its call, another turn and the verdict, one after the other.
+fn timing(began_us: u64, wall_us: u64) -> Timing {
+    let (total_us, generating_us) = (wall_us + 60_000, 58_000);
+    let mut from_us = began_us;
+    let parts = [
+        (Doing::Generating, 40_000),
+        (Doing::Tool, wall_us),
+        (Doing::Generating, 18_000),
+        (Doing::Verifying, 1_000),
+    ];
+    let activities = parts.map(|(what, us)| {
+        from_us += us;
+        Activity { what, from_us: from_us - us, us }
+    });
+    Timing { total_us, generating_us, tools_us: wall_us, activities: activities.into() }
 }
 
 fn call(program: String, outcome: ToolOutcome, shown: String, wall_us: u64) -> Call {
@@ -328,7 +346,7 @@ fn metrics(step: u64, groups: &[Group], size: Size) -> Value {
         "rollouts": count, "tool_error_share": failed(episodes().collect()),
         "tool_error_share_right": failed(right().collect()), "response_tokens_mean": 80.0,
         "turns_mean": 2.0, "truncated_share": 0.0, "entropy_mean": 0.3, "loss": -0.01,
-        "gradient_norm": 1.0, "seconds": 1.5, "seconds_generating": 1.0,
+        "gradient_norm": 1.0, "seconds": 1.5, "seconds_rolling_out": 1.3, "seconds_generating": 1.0,
         "seconds_tools_waiting": 0.3, "seconds_verifying": 0.0, "seconds_updating": 0.2,
         "seconds_weights": 0.0, "seconds_other": 0.0, "tokens_per_s": 14_000.0, "kv_use_max": 0.8,
     })

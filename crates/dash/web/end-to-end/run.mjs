@@ -142,6 +142,23 @@ async function whileItTrains(page, url, training) {
   await page.locator('.hits li').first().waitFor();
   check('search finds what was written', (await page.locator('.hits mark').first().innerText()).toLowerCase() === 'print');
 
+  // What engine, tools and trainer did within a step, and what the code environment does now.
+  await page.keyboard.press('Escape');
+  await page.locator('main').focus();
+  await page.keyboard.press('t');
+  await page.locator('.lane-row svg').first().waitFor();
+  check('a step has a lane for engine, tools, verifier and trainer', (await page.locator('.lane-row svg').count()) === 4);
+  check('its episodes are drawn by their times', (await page.locator('.spans svg rect').count()) > 80);
+  await page.screenshot({ path: join(out, 'timeline-live.png') });
+  await page.keyboard.press('e');
+  await page.locator('[aria-label=Now] .state', { hasText: 'live' }).waitFor({ timeout: 20_000 });
+  const answered = () => page.locator('[aria-label=Now] .facts div', { hasText: 'calls answered' }).locator('dd').innerText();
+  const first = await answered();
+  await page.waitForFunction((was) => [...document.querySelectorAll('[aria-label=Now] .facts div')].some((it) => it.firstChild?.textContent === 'calls answered' && it.lastChild?.textContent !== was), first, { timeout: 120_000 });
+  check('the environment is seen to work', (await answered()) !== first);
+  check('it says which slots are in use', / of \d+/.test(await page.locator('[aria-label=Now] .facts div', { hasText: 'slots in use' }).locator('dd').innerText()));
+  await page.screenshot({ path: join(out, 'environment-live.png') });
+
   await ended(training);
   check('quickstart ended well', training.exitCode === 0, `status ${training.exitCode}`);
 }

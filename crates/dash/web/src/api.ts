@@ -259,6 +259,64 @@ export interface Environment {
   }[];
 }
 
+export interface Durations {
+  counts: number[];
+  sum_us: number;
+}
+
+/** The code environment at one moment. */
+export interface SandboxState {
+  unix_ms: number;
+  slots: number;
+  running: number;
+  waiting: number;
+  turns: number;
+  turns_taken: number;
+  sessions: number;
+  accepted: number;
+  answered: number;
+  cancelled: number;
+  refused: number;
+  outcomes: Record<string, number>;
+  bounds_us: number[];
+  run_time: Durations;
+  queue_wait: Durations;
+  layers: Record<string, boolean>;
+  degraded: boolean;
+  recent: { unix_ms: number; answered: number; running: number; waiting: number }[];
+}
+
+export interface EnvironmentNow {
+  state: SandboxState | null;
+  /** State of the run. */
+  run: string;
+  now_ms: number;
+  notice: string | null;
+}
+
+export interface Activity {
+  what: 'generating' | 'tool' | 'verifying';
+  from_us: number;
+  us: number;
+}
+
+/** A step on a time axis that begins with it. */
+export interface Timeline {
+  step: number;
+  total_us: number;
+  has_starts: boolean;
+  part_us: number;
+  generating: number[];
+  tools: number[];
+  verifying: number[];
+  trainer: { what: string; from_us: number; us: number }[];
+  episodes_at_once: number;
+  tail_us: number;
+  all_episodes: number;
+  episodes: { group: number; sample: number; right: boolean; from_us: number; us: number; activities: Activity[] }[];
+  notices: string[];
+}
+
 export interface Suites {
   suites: { name: string; evaluations: { step: number; numbers: Record<string, number> }[] }[];
   notices: string[];
@@ -281,6 +339,7 @@ export interface Look {
   evaluations: number;
   events: number;
   survey: Progress;
+  sandbox_ms: number | null;
 }
 
 export function api(...parts: (string | number)[]): string {

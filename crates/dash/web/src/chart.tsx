@@ -121,7 +121,8 @@ export function Chart(props: ChartProps) {
   const frame = useMemo(() => {
     const xs = lines.flatMap((line) => [line.x[0], line.x[line.x.length - 1]]);
     const known = xs.filter((x): x is number => x !== undefined);
-    let [x0, x1] = zoom ?? [Math.min(...known), Math.max(...known)];
+    // Without points any range will do.
+    let [x0, x1] = zoom ?? (known.length > 0 ? [Math.min(...known), Math.max(...known)] : [0, 1]);
     if (!(x1 > x0)) [x0, x1] = [x0 - 0.5, x0 + 0.5];
     const values: number[] = [];
     for (const line of lines) {

@@ -98,6 +98,32 @@ export function Outcome({ kind, detail }: { kind: string; detail?: string | null
   );
 }
 
+/** Counts as bars, each row with its name and the index of its colour; rows of 0 at both ends are left out. */
+export function Bars({ title, rows }: { title: string; rows: [name: string, count: number, color: number][] }) {
+  const filled = rows.map(([, count]) => count > 0);
+  const shown = rows.slice(Math.max(0, filled.indexOf(true)), filled.lastIndexOf(true) + 1);
+  const most = Math.max(1, ...rows.map(([, count]) => count));
+  return (
+    <section>
+      <h2>{title}</h2>
+      {shown.length === 0 && <p class="muted">none yet</p>}
+      <table class="histogram">
+        <tbody>
+          {shown.map(([name, count, color]) => (
+            <tr key={name}>
+              <th scope="row">{name}</th>
+              <td>
+                <span class={`f${color} bar`} ref={(element) => { if (element) element.style.width = `${(100 * count) / most}%`; }} />
+              </td>
+              <td class="number">{count}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
 /** Gives a file to keep. */
 export function download(name: string, kind: string, content: string): void {
   const address = URL.createObjectURL(new Blob([content], { type: kind }));

@@ -16,6 +16,7 @@ use super::error::{Error, on_file};
 use super::files::{names, open_ordinary, read_ordinary};
 use super::lines::JsonLines;
 use super::notes::{self, Notes};
+use super::sandbox::{self, SandboxState};
 use super::writer::lock_owner;
 use super::written::Written;
 use super::{
@@ -233,6 +234,19 @@ impl Reader {
     /// Where the tokenizer's files are, where they were saved.
     pub fn tokenizer(&self) -> PathBuf {
         self.path.join(TOKENIZER)
+    }
+
+    /// What the code environment does, or did when the run was last worked on; `None` where it has none.
+    ///
+    /// # Errors
+    /// It can't be read, or a newer rocstar wrote it.
+    pub fn sandbox(&self) -> Result<Option<SandboxState>, Error> {
+        sandbox::read(&self.path)
+    }
+
+    /// When that was written.
+    pub fn sandbox_mark(&self) -> Option<SystemTime> {
+        sandbox::mark(&self.path)
     }
 
     /// Whether somebody works on the run, and how it ended.

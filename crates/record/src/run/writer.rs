@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::error::{Error, on_file};
 use super::files::{Lines, PARTIAL, names, remove_if_there, sync_folder, write_whole};
+use super::sandbox::SandboxFile;
 use super::{
     CHECKPOINTS, CONFIG, ENVIRONMENT, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS,
     LOCK, METRICS, SCHEMA_VERSION, TENSORBOARD, TOKENIZER, check_schema, episodes_path,
@@ -95,6 +96,11 @@ impl RunDirectory {
     /// Where TensorBoard's event files are; made by who writes them.
     pub fn tensorboard(&self) -> PathBuf {
         self.path.join(TENSORBOARD)
+    }
+
+    /// Where the state of the code environment is told.
+    pub fn sandbox_file(&self) -> SandboxFile {
+        SandboxFile::of(&self.path)
     }
 
     /// Where the tokenizer's files are; made by who writes them.

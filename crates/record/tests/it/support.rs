@@ -106,7 +106,12 @@ pub(crate) fn episode() -> Episode {
             second_opinion: None,
         },
         reward: 0.0,
-        timing: Timing { total_us: 9000, generating_us: 7000, tools_us: 1600 },
+        timing: Timing {
+            total_us: 9000,
+            generating_us: 7000,
+            tools_us: 1600,
+            activities: Vec::new(),
+        },
     }
 }
 

@@ -4,7 +4,8 @@ import { useEffect, useState } from 'preact/hooks';
 import { api, rowsOf, useCurves, useLoad, type Environment, type Look } from '../api';
 import { Chart } from '../chart';
 import { bytes, duration, number, plural, share, words } from '../format';
-import { Facts, Notices, Show } from '../parts';
+import { Bars, Facts, Notices, Show } from '../parts';
+import { EnvironmentNowView } from './environment-now';
 
 export function EnvironmentView({ run, look }: { run: string; look: Look | null }) {
   const [tick, setTick] = useState(0);
@@ -22,6 +23,8 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
   return (
     <>
       <h1>Code environment</h1>
+      <EnvironmentNowView address={api('runs', run, 'environment', 'now')} version={`${look?.sandbox_ms}:${look?.state}`} />
+      <h2>In the whole run</h2>
       <Show of={loaded}>
         {(data) => {
           const steps = data.steps;
@@ -43,7 +46,6 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
           steps.forEach((step) => Object.entries(step.outcomes).forEach(([name, count]) => outcomes.set(name, (outcomes.get(name) ?? 0) + count)));
           const sorted = [...outcomes].sort((a, b) => b[1] - a[1]);
           const buckets = data.wall_bounds_us.concat(Infinity).map((bound, at) => [bound, sum((step) => step.wall[at] ?? 0)] as const);
-          const most = Math.max(1, ...buckets.map(([, count]) => count));
           return (
             <>
               {unfinished && (
@@ -77,40 +79,10 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
                 />
               </div>
               <div class="columns">
+                <Bars title="Wall time of calls" rows={buckets.map(([bound, count]) => [bound === Infinity ? 'more' : `≤ ${duration(bound)}`, count, 0])} />
+                <Bars title="Outcomes" rows={sorted.map(([name, count]) => [name, count, name === 'ok' ? 2 : 1])} />
                 <section>
-                  <h2>Wall time of calls</h2>
-                  <table class="histogram">
-                    <tbody>
-                      {buckets.map(([bound, count]) => (
-                        <tr key={bound}>
-                          <th scope="row">{bound === Infinity ? 'more' : `≤ ${duration(bound)}`}</th>
-                          <td>
-                            <span class="f0 bar" ref={(element) => { if (element) element.style.width = `${(100 * count) / most}%`; }} />
-                          </td>
-                          <td class="number">{count}</td>
-                        </tr>
-                      ))}
-                    </tbody>
-                  </table>
-                </section>
-                <section>
-                  <h2>Outcomes</h2>
-                  <table class="histogram">
-                    <tbody>
-                      {sorted.map(([name, count]) => (
-                        <tr key={name}>
-                          <th scope="row">{name}</th>
-                          <td>
-                            <span class={`${name === 'ok' ? 'f2' : 'f1'} bar`} ref={(element) => { if (element) element.style.width = `${(100 * count) / Math.max(1, calls)}%`; }} />
-                          </td>
-                          <td class="number">{count}</td>
-                        </tr>
-                      ))}
-                    </tbody>
-                  </table>
-                </section>
-                <section>
-                  <h2>Isolation in force</h2>
+                  <h2>Isolation when the run began</h2>
                   {data.sandbox?.layers ? (
                     <ul class="layers">
                       {data.sandbox.layers.map((layer) => (

@@ -4,6 +4,7 @@ import { api, rowsOf, useCurves, useLoad, type Look, type Rows, type Step } from
 import { duration, number, share } from '../format';
 import { Show } from '../parts';
 import { path, setQuery } from '../route';
+import { StepTime as Axis } from './step-time';
 
 const PARTS: [name: string, text: string, color: number][] = [
   ['seconds_generating', 'generating', 0],
@@ -93,7 +94,6 @@ function Bars({ rows, step }: { rows: Rows; step: number | null }) {
 
 function StepTime({ run, rows, step }: { run: string; rows: Rows; step: number }) {
   const row = rows.steps.indexOf(step);
-  const loaded = useLoad<Step>(row < 0 ? null : api('runs', run, 'steps', step));
   if (row < 0) return <p class="muted">The metrics tell nothing of step {step}.</p>;
   const whole = value(rows, 'seconds', row);
   return (
@@ -117,9 +117,28 @@ function StepTime({ run, rows, step }: { run: string; rows: Rows; step: number }
           ) : null;
         })}
       </div>
-      <Show of={loaded}>{(data) => <Episodes run={run} data={data} />}</Show>
+      <Part parts={PARTS.map(([name, text]) => [text, value(rows, name, row)])} />
+      <Axis run={run} step={step} otherwise={<WithoutStarts run={run} step={step} />} />
     </section>
   );
+}
+
+/** The bottleneck of the step. */
+function Part({ parts }: { parts: [string, number][] }) {
+  const whole = parts.reduce((sum, [, seconds]) => sum + seconds, 0);
+  const [text, most] = parts.reduce((best, part) => (part[1] > best[1] ? part : best));
+  if (!(whole > 0)) return null;
+  return (
+    <p>
+      <strong>Bottleneck of this step: {text}</strong>, {share(most / whole)} of its time.
+    </p>
+  );
+}
+
+/** Episodes of a run that did not write down when things began. */
+function WithoutStarts({ run, step }: { run: string; step: number }) {
+  const loaded = useLoad<Step>(api('runs', run, 'steps', step));
+  return <Show of={loaded}>{(data) => <Episodes run={run} data={data} />}</Show>;
 }
 
 function Episodes({ run, data }: { run: string; data: Step }) {
