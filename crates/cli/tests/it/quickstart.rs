@@ -254,7 +254,7 @@ fn an_interrupt_while_episodes_run_saves_and_the_run_goes_on() {
     assert!(text.contains(&format!("going on after step {saved}\n")), "{text}");
     // The report of the whole run, as a quickstart that was not stopped tells it; standard output has
     // the checkpoint alone.
-    for part in ["held-out problems", "20 steps, 240 rollouts", "next:\n  rocstar replay"] {
+    for part in ["held-out problems", "20 steps, 240 rollouts", "next:\n  rocstar dash"] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
     let stdout = String::from_utf8(output.stdout).unwrap();
