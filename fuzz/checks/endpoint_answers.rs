@@ -1,6 +1,6 @@
 //! What must hold for any bytes that claim to be a model server's answer: an answer whose parts fit
-//! each other or a fault with a reason, the same however the bytes were cut, and never more of it
-//! than was asked for.
+//! each other or a fault with a reason in plain text, the same however the bytes were cut, and never
+//! more of it than was asked for.
 //!
 //! Shared by the fuzz target `endpoint_answers` and by the replay of its corpus in an ordinary test.
 
@@ -43,6 +43,8 @@ fn chat(data: &[u8], step: usize, is_streamed: bool) -> Result<ChatReply, WireEr
         }
     }
     let reply = reading.finish()?;
+    let counts = [reply.prompt_tokens, reply.completion_tokens];
+    assert!(counts.into_iter().flatten().all(|tokens| tokens <= u32::MAX as usize));
     if is_streamed {
         assert_eq!(heard, reply.text);
     }
@@ -60,7 +62,9 @@ fn completion(data: &[u8], step: usize, is_streamed: bool) -> Result<GeneratedTo
 }
 
 fn told(error: Option<&WireError>) {
-    assert!(error.is_none_or(|error| !error.to_string().is_empty()));
+    let Some(error) = error else { return };
+    let text = error.to_string();
+    assert!(!text.is_empty() && !text.contains(char::is_control), "{text:?}");
 }
 
 /// Floats by their bits: what isn't a number equals nothing.

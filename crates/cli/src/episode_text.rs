@@ -1,10 +1,14 @@
 //! An episode as text for people: the problem, the policy's turns, its calls and what came of them.
+//!
+//! Invariant: the text can be written to a terminal: nothing in it steers one.
 
 use std::fmt::Write as _;
 
 use rocstar_chat::{Show, Tokenizer};
-use rocstar_record::episode::{Call, Episode, ToolOutcome, Turn, Verdict, VerdictKind};
+use rocstar_record::episode::{Call, Episode, Turn, Verdict, VerdictKind};
 use rocstar_train::Prepared;
+
+use crate::terminal::plain;
 
 /// Longest text of a tool's answer or a problem that is shown, in characters.
 const MAX_CHARACTERS: usize = 600;
@@ -25,7 +29,7 @@ pub(crate) fn of(episode: &Episode, answer: &str, prepared: &Prepared) -> String
     }
     push(&mut text, "verdict", &judged(&episode.verdict, answer));
     text.truncate(text.trim_end().len());
-    text
+    plain(&text).into_owned()
 }
 
 /// One part, with its name before its first line and the others below that.
@@ -44,21 +48,8 @@ fn words(episode: &Episode, turn: &Turn, tokenizer: &Tokenizer) -> String {
 }
 
 fn said(call: &Call) -> String {
-    let outcome = match &call.outcome {
-        ToolOutcome::Ok => String::new(),
-        ToolOutcome::Malformed { .. } => "[malformed] ".to_owned(),
-        ToolOutcome::Refused { .. } => "[refused] ".to_owned(),
-        ToolOutcome::Exception { name } => format!("[{name}] "),
-        ToolOutcome::Exit { code } => format!("[exit status {code}] "),
-        ToolOutcome::Timeout => "[time-out] ".to_owned(),
-        ToolOutcome::Limit { what } => format!("[limit: {what}] "),
-    };
-    let shown = match &call.outcome {
-        // Where the answer left no room, the policy was shown nothing.
-        ToolOutcome::Malformed { message } | ToolOutcome::Refused { message } => message,
-        _ => &call.shown,
-    };
-    outcome + &shortened(shown)
+    let told = shortened(call.told());
+    if call.outcome.is_failure() { format!("[{}] {told}", call.outcome) } else { told }
 }
 
 fn judged(verdict: &Verdict, answer: &str) -> String {

@@ -3,7 +3,8 @@
 //!
 //! Invariant: every command fails through here, so each failure shows its whole chain of causes,
 //! then what to do about it. Hints come from two places: [`HintExt::hint`], where the advice is
-//! known when the error is made, and the causes of other crates that this module recognises.
+//! known when the error is made, and the causes of other crates that this module recognises. What a
+//! server or a file put into a message can't steer the terminal.
 
 use std::error::Error;
 use std::fmt;
@@ -11,6 +12,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use anstyle::{AnsiColor, Style};
+
+use crate::terminal::plain;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const HINT: Style = AnsiColor::Cyan.on_default().bold();
@@ -115,7 +118,7 @@ fn render(error: &anyhow::Error) -> String {
             continue;
         }
         hints.extend(known_hint(cause).map(str::to_owned));
-        let message = cause.to_string();
+        let message = plain(&cause.to_string()).into_owned();
         // A transparent wrapper says the same as its source.
         if messages.last() != Some(&message) {
             messages.push(message);
@@ -167,6 +170,13 @@ mod tests {
     use anyhow::Context as _;
 
     use super::{HintExt as _, WrongUse, render};
+
+    #[test]
+    fn what_others_wrote_steers_no_terminal() {
+        let error = WrongUse::error("the server says \u{1b}]0;owned\u{7}\nno");
+        let text = anstream::adapter::strip_str(&render(&error)).to_string();
+        assert_eq!(text, "error: the server says ·]0;owned·\nno\n");
+    }
 
     #[test]
     fn shows_the_chain_then_the_hints() {

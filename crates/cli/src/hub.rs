@@ -20,6 +20,7 @@ use ureq::{Agent, Body};
 
 use crate::env_vars;
 use crate::failure::HintExt as _;
+use crate::sums;
 
 const PUBLIC_HUB: &str = "https://huggingface.co";
 
@@ -124,6 +125,21 @@ impl Hub {
         }
     }
 
+    /// The commit that `revision` is now.
+    ///
+    /// # Errors
+    /// The hub can't be reached, doesn't have it, or doesn't show it to this person.
+    pub(crate) fn commit(
+        &self,
+        repository: Repository<'_>,
+        revision: &str,
+    ) -> anyhow::Result<String> {
+        let url = format!("{}/{}/revision/{}", self.endpoint, repository.api(), escaped(revision));
+        let found = self.get(&url, 0).map_err(|error| explained(error, repository))?;
+        let Revision { sha } = read_json(found.into_body())?;
+        Ok(sha)
+    }
+
     /// The commit that `revision` is now, and its files; those in folders too where the repository
     /// holds data.
     ///
@@ -134,11 +150,9 @@ impl Hub {
         repository: Repository<'_>,
         revision: Option<&str>,
     ) -> anyhow::Result<(String, Vec<Entry>)> {
-        let revision = escaped(revision.unwrap_or("main"));
+        let sha = self.commit(repository, revision.unwrap_or("main"))?;
         let api = format!("{}/{}", self.endpoint, repository.api());
         let explain = |error| explained(error, repository);
-        let url = format!("{api}/revision/{revision}");
-        let Revision { sha } = read_json(self.get(&url, 0).map_err(explain)?.into_body())?;
         let depth = match repository.kind {
             Kind::Model => "",
             Kind::Dataset => "?recursive=true",
@@ -232,7 +246,7 @@ impl Hub {
         } else {
             bar.inc(had);
         }
-        let found: String = sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        let found = sums::hexadecimal(&sum.finalize());
         check(entry, size, &found, sha256).inspect_err(|_| {
             // What is wrong is not gone on with; a part that can't be removed is overwritten.
             if size >= entry.size {

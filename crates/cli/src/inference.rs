@@ -21,10 +21,14 @@ use rocstar_train::checkpoint::TOOLS;
 use crate::failure::{HintExt as _, WrongUse};
 use crate::models;
 use crate::quantity::{parse_size, show_size};
+use crate::sums;
 use crate::terminal::Terminal;
 
 /// Cache where nothing is said, unless all places together need less.
 const DEFAULT_KV_BYTES: u64 = 1 << 30;
+/// Chat templates with a name.
+const TEMPLATES: [&str; 2] = ["chatml", "rstar2"];
+
 /// Room that a step needs beside weights and cache, roughly.
 const WORKING_BYTES: u64 = 128 << 20;
 
@@ -195,9 +199,17 @@ impl RunningOptions {
         }
     }
 
-    /// The chat template that was chosen by hand.
-    pub(crate) fn template_name(&self) -> Option<&str> {
-        self.template.as_deref()
+    /// The chat template that was chosen by hand: its name, or its file's with the sum of the text.
+    ///
+    /// # Errors
+    /// The file can't be read.
+    pub(crate) fn template_identity(&self) -> anyhow::Result<Option<String>> {
+        let Some(name) = self.template.as_deref() else { return Ok(None) };
+        if TEMPLATES.contains(&name) {
+            return Ok(Some(name.to_owned()));
+        }
+        let file = Path::new(name).file_name().unwrap_or_default().to_string_lossy();
+        Ok(Some(format!("{file} {}", sums::of_file(Path::new(name))?)))
     }
 
     /// The words of the model at `path`, without its weights.

@@ -20,6 +20,7 @@ mod quantity;
 mod service;
 mod settings;
 mod speaker;
+mod sums;
 mod target;
 mod terminal;
 

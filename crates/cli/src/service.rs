@@ -238,6 +238,25 @@ pub(crate) struct Address<'a> {
 /// The address is none, is taken, or is open to other machines without a token.
 pub(crate) async fn bind(address: Address<'_>) -> anyhow::Result<TcpListener> {
     let Address { listen, has_token, allow_public_without_token } = address;
+    bind_for(
+        listen,
+        has_token || allow_public_without_token,
+        "no token is set: set one with `ROCSTAR_TOKEN` or `--token`; or serve everybody who reaches \
+         the port with `--allow-public-without-token`",
+    )
+    .await
+}
+
+/// Listens, on an address that other machines reach only where `may_be_public`; `hint` says how it
+/// may.
+///
+/// # Errors
+/// The address is none, is taken, or is open to other machines and may not be.
+pub(crate) async fn bind_for(
+    listen: &str,
+    may_be_public: bool,
+    hint: &str,
+) -> anyhow::Result<TcpListener> {
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host(listen)
         .await
         .map_err(|error| WrongUse::error(format!("{error}")))
@@ -245,17 +264,8 @@ pub(crate) async fn bind(address: Address<'_>) -> anyhow::Result<TcpListener> {
         .with_context(|| format!("can't listen on `{listen}`"))?
         .collect();
     let public = addresses.iter().find(|address| !address.ip().is_loopback());
-    if let Some(address) = public
-        && !has_token
-        && !allow_public_without_token
-    {
-        return Err(WrongUse::error(format!(
-            "other machines can reach {address}, and no token is set"
-        )))
-        .hint(
-            "set one with `ROCSTAR_TOKEN` or `--token`; or serve everybody who reaches the port \
-               with `--allow-public-without-token`",
-        );
+    if let Some(address) = public.filter(|_| !may_be_public) {
+        return Err(WrongUse::error(format!("other machines can reach {address}"))).hint(hint);
     }
     TcpListener::bind(addresses.as_slice())
         .await

@@ -15,11 +15,15 @@ use rocstar_rollout::{Generator, LocalGenerator, Policy};
 
 use crate::failure::{HintExt as _, WrongUse};
 use crate::inference::{Loaded, RunningOptions};
+use crate::layers::{Layered, Layers};
 
 /// How servers are spoken to.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Endpoint")]
 pub(crate) struct EndpointChoice {
+    /// File with all settings of the servers (TOML); what is given here beside wins
+    #[arg(long, value_name = "FILE")]
+    endpoint_options: Option<PathBuf>,
     /// Model to ask servers for [default: the only one that they serve]
     #[arg(long, value_name = "NAME")]
     endpoint_model: Option<String>,
@@ -29,7 +33,7 @@ pub(crate) struct EndpointChoice {
     /// Find tool calls in the model's text ourselves, written as `hermes`, `llama3_json`, `pythonic`
     /// or `fenced_code`; else the servers find them
     #[arg(long, value_name = "FORMAT")]
-    pub(crate) own_tool_calls: Option<String>,
+    own_tool_calls: Option<String>,
     /// Most requests at once to each server
     #[arg(long, value_name = "N")]
     max_concurrent: Option<usize>,
@@ -48,31 +52,49 @@ pub(crate) struct EndpointChoice {
     pub(crate) tokenizer: Option<PathBuf>,
 }
 
+impl Layered for EndpointOptions {
+    const EXAMPLE: &'static str = "tries=3";
+}
+
 impl EndpointChoice {
-    /// One server.
-    fn options(&self, url: &str) -> EndpointOptions {
-        let usual = EndpointOptions::at(url);
-        EndpointOptions {
-            model: self.endpoint_model.clone().unwrap_or_default(),
-            api_key_env: self.api_key_env.clone().unwrap_or_default(),
+    /// What holds for each server: the file, and over it the options.
+    ///
+    /// # Errors
+    /// The file can't be read, has an unknown key or a value of a wrong type, or names an address.
+    fn options(&self) -> anyhow::Result<EndpointOptions> {
+        let mut layers = Layers::default();
+        if let Some(path) = &self.endpoint_options {
+            layers.add_file::<EndpointOptions>(path)?;
+            if layers.value(&["url"]).is_some() {
+                let problem = format!("`url` stands in {}", path.display());
+                return Err(WrongUse::error(problem))
+                    .hint("addresses are given on the command line; the file holds for each");
+            }
+        }
+        let file: EndpointOptions = layers.resolve()?;
+        Ok(EndpointOptions {
+            model: self.endpoint_model.clone().unwrap_or(file.model),
+            api_key_env: self.api_key_env.clone().unwrap_or(file.api_key_env),
             tool_calls: match self.own_tool_calls {
                 Some(_) => ToolCalls::Ours,
-                None => ToolCalls::Server,
+                None => file.tool_calls,
             },
-            call_format: self.own_tool_calls.clone().unwrap_or_else(|| usual.call_format.clone()),
-            max_concurrent: self.max_concurrent.unwrap_or(usual.max_concurrent),
-            requests_per_minute: self.requests_per_minute.unwrap_or(usual.requests_per_minute),
-            request_ms: self.request_ms.unwrap_or(usual.request_ms),
-            ..usual
-        }
+            call_format: self.own_tool_calls.clone().unwrap_or(file.call_format),
+            max_concurrent: self.max_concurrent.unwrap_or(file.max_concurrent),
+            requests_per_minute: self.requests_per_minute.unwrap_or(file.requests_per_minute),
+            request_ms: self.request_ms.unwrap_or(file.request_ms),
+            ..file
+        })
     }
+
     /// Gets to know the servers.
     ///
     /// # Errors
     /// The settings, or a server that can't be reached.
     pub(crate) async fn connect(&self, urls: &[String]) -> anyhow::Result<Arc<Endpoints>> {
-        let options = urls.iter().map(|url| self.options(url)).collect();
-        Ok(Arc::new(Endpoints::connect(options).await?))
+        let each = self.options()?;
+        let options = urls.iter().map(|url| EndpointOptions { url: url.clone(), ..each.clone() });
+        Ok(Arc::new(Endpoints::connect(options.collect()).await?))
     }
 }
 

@@ -43,18 +43,25 @@ impl Target {
     /// It is nothing, or a run without the checkpoint that is wanted.
     pub(crate) fn find(text: &str, which: Which) -> anyhow::Result<Self> {
         if text.starts_with("http://") || text.starts_with("https://") {
+            if which != Which::Latest {
+                return Err(no_checkpoints(&format!("`{text}` is a server")));
+            }
             return Ok(Self::Endpoint(text.trim_end_matches('/').to_owned()));
         }
         let here = Path::new(text);
-        let named = Path::new(RUNS).join(text);
-        let run = [here, named.as_path()].into_iter().find(|path| is_run(path));
-        match run {
-            Some(path) => checkpoint_of(path, which).map(Self::Model),
-            None if which != Which::Latest => Err(WrongUse::error(format!("no run at `{text}`")))
-                .hint("only runs have checkpoints to choose from"),
-            None => Ok(Self::Model(models::resolve_model(text)?)),
+        let path = if here.exists() { here.to_owned() } else { Path::new(RUNS).join(text) };
+        if is_run(&path) {
+            return checkpoint_of(&path, which).map(Self::Model);
         }
+        if which != Which::Latest {
+            return Err(no_checkpoints(&format!("no run at `{text}`")));
+        }
+        Ok(Self::Model(models::resolve_model(text)?))
     }
+}
+
+fn no_checkpoints(problem: &str) -> anyhow::Error {
+    WrongUse::error(problem).hint("only runs have checkpoints to choose from")
 }
 
 fn is_run(path: &Path) -> bool {
@@ -73,10 +80,17 @@ fn checkpoint_of(run: &Path, which: Which) -> anyhow::Result<PathBuf> {
         return Ok(checkpoint.path.clone());
     }
     let names = all.iter().filter_map(|it| it.path.file_name()?.to_str()).collect::<Vec<_>>();
-    let error = WrongUse::error(format!("the run `{}` has no such checkpoint", run.display()));
-    Err(if names.is_empty() {
-        error.hint("it has none yet")
-    } else {
-        error.hint(format!("it has {}", names.join(", ")))
+    let run = run.display();
+    if names.is_empty() {
+        return Err(WrongUse::error(format!("the run `{run}` has no checkpoint yet")));
+    }
+    let all = format!("it has {}", names.join(", "));
+    Err(match which {
+        Which::Best => WrongUse::error(format!("no checkpoint of the run `{run}` was evaluated"))
+            .hint(format!("choose one by its step: {all}")),
+        Which::Step(step) => {
+            WrongUse::error(format!("the run `{run}` has no checkpoint of step {step}")).hint(all)
+        }
+        Which::Latest => WrongUse::error(format!("the run `{run}` has no last checkpoint")),
     })
 }

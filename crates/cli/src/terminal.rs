@@ -4,6 +4,7 @@
 //! and bars are left out where standard error is no terminal or the person said so (`NO_COLOR`,
 //! `--no-progress`); notes are always whole lines.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::time::Duration;
@@ -13,6 +14,16 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
 use crate::failure::ClosedOutput;
+
+/// Text of others without what would steer a terminal: a model, its program or a server may write
+/// anything.
+pub(crate) fn plain(text: &str) -> Cow<'_, str> {
+    let steers = |letter: char| letter.is_control() && !['\n', '\t'].contains(&letter);
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|letter| if steers(letter) { '·' } else { letter }).collect())
+}
 
 /// Where and how to write.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +42,7 @@ impl Terminal {
         self.bars
     }
 
-    /// One line on standard error.
+    /// One line on standard error. What others wrote goes through [`plain`] first.
     pub(crate) fn note(self, line: impl Display) {
         // A closed standard error leaves nobody to tell.
         let _ = writeln!(anstream::stderr(), "{line}");
@@ -92,9 +103,10 @@ impl Terminal {
         self.data(Self::table_text(head, rows, first_number).as_bytes())
     }
 
-    /// The same table as text.
+    /// The same table as text; cells are [`plain`].
     pub(crate) fn table_text(head: &[&str], rows: &[Vec<String>], first_number: usize) -> String {
         let mut table = Table::new();
+        let rows = rows.iter().map(|row| row.iter().map(|cell| plain(cell)));
         table.load_style(presets::NOTHING).set_header(head).add_rows(rows);
         for (index, column) in table.column_iter_mut().enumerate() {
             column.set_padding((0, 2));

@@ -49,8 +49,8 @@ impl Estimate {
     }
 
     /// avg@k: the mean over problems of each problem's mean. Problems without samples don't count.
-    pub fn of_samples(problems: &[Vec<f64>]) -> Option<Self> {
-        let sampled = problems.iter().filter(|samples| !samples.is_empty());
+    pub fn of_samples(problems: &[impl AsRef<[f64]>]) -> Option<Self> {
+        let sampled = problems.iter().map(AsRef::as_ref).filter(|samples| !samples.is_empty());
         let means: Vec<f64> =
             sampled.map(|samples| samples.iter().sum::<f64>() / samples.len() as f64).collect();
         Self::of(&means)

@@ -20,6 +20,13 @@ pub struct Problem {
     pub gold: Gold,
 }
 
+impl Problem {
+    /// Where the suite sorts it, where it does.
+    pub fn category(&self) -> Option<&str> {
+        self.task.meta.get("category").and_then(serde_json::Value::as_str)
+    }
+}
+
 /// What an answer is scored against: one variant a kind of scorer.
 #[derive(Debug, Clone)]
 pub enum Gold {

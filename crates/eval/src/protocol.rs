@@ -21,6 +21,9 @@ pub use preset::Preset;
 /// Version of the form in which protocols are written. A reader refuses a newer one.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// Most attempts at a problem: figures at k are counts of sets, which must fit into a double.
+pub const MOST_SAMPLES: u32 = 1000;
+
 /// How a figure is made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -101,7 +104,7 @@ pub struct ModelIdentity {
     pub name: String,
     /// Where it runs.
     pub place: ModelPlace,
-    /// The chat template and the format of calls, where they were chosen by hand.
+    /// The chat template, where it was chosen by hand: a name, or a file's with its SHA-256.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     /// The format of calls, where it was chosen by hand.
@@ -138,6 +141,9 @@ pub enum ModelPlace {
         tool_calls: String,
         /// Longest answer of a tool, in characters, where messages go out.
         tool_answer_chars: usize,
+        /// Settings of the endpoint that can change figures and aren't as usual.
+        #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+        settings: serde_json::Map<String, serde_json::Value>,
     },
 }
 
@@ -149,7 +155,7 @@ pub struct JudgeIdentity {
     pub url: String,
     /// The model that is asked for.
     pub model: String,
-    /// What it is told: `rocstar` for our wording, else the file that says it.
+    /// What it is told: `rocstar` for our wording, else the SHA-256 of the file that says it.
     pub prompts: String,
 }
 
@@ -249,7 +255,11 @@ impl Settings {
 
     /// Every problem of the values; none if they can work. Each names its key in backquotes first.
     pub fn validate(&self) -> Vec<String> {
-        self.rollout().validate()
+        let mut problems = self.rollout().validate();
+        if self.samples > MOST_SAMPLES {
+            problems.push(format!("`samples` must be at most {MOST_SAMPLES}"));
+        }
+        problems
     }
 
     /// One line that says how a figure was made, for the place beside it.
@@ -270,18 +280,9 @@ impl Settings {
             self.samples,
             self.temperature,
             self.response_tokens,
-            prompt_name(&self.prompt),
+            self.prompt.name(),
             self.seed
         )
-    }
-}
-
-const fn prompt_name(prompt: &Prompt) -> &'static str {
-    match prompt {
-        Prompt::Plain => "plain",
-        Prompt::Boxed => "boxed",
-        Prompt::RStar2 => "rstar2",
-        Prompt::Custom { .. } => "custom",
     }
 }
 

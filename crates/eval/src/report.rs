@@ -37,9 +37,10 @@ pub struct EvalResult {
     pub protocol: Protocol,
     /// The figures; `None` before the first attempt.
     pub figures: Option<Figures>,
-    /// Where a judge compared answers: the share of battles that were won, as it is published.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub win_rate: Option<WinRate>,
+    /// Where a judge compared answers: the share of battles that were won, by category, as it is
+    /// published.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub win_rates: BTreeMap<String, WinRate>,
     /// What the attempts took.
     pub spent: Spent,
     /// Each problem that has an attempt, in the suite's order.
@@ -103,7 +104,7 @@ impl EvalResult {
             status: if missing == 0 { Status::Complete } else { Status::Partial },
             missing,
             failures,
-            win_rate: win_rate_of(&sampled, &protocol),
+            win_rates: win_rates(&sampled, &protocol),
             protocol,
             figures,
             spent: metrics::spent(attempts, seconds, prices),
@@ -129,17 +130,20 @@ pub fn same_answer(first: &str, second: &str) -> bool {
     rocstar_verify::verify(first, &boxed, &options).verdict == rocstar_verify::Verdict::Right
 }
 
-/// The win rate over the problems that were judged.
-fn win_rate_of(sampled: &[Sampled<'_>], protocol: &Protocol) -> Option<WinRate> {
-    let of_question = |question: &Sampled<'_>| -> Vec<Judgement> {
-        question.outcomes.iter().filter_map(|it| judgements(it.score)).flatten().collect()
+/// The win rates over the problems that were judged, of each category. Those of v2.0 have other
+/// baselines and are never one figure.
+fn win_rates(sampled: &[Sampled<'_>], protocol: &Protocol) -> BTreeMap<String, WinRate> {
+    let mut questions: BTreeMap<&str, Vec<Vec<Judgement>>> = BTreeMap::new();
+    for question in sampled {
+        let judged = question.outcomes.iter().filter_map(|it| judgements(it.score)).flatten();
+        let category = question.category.unwrap_or(&protocol.suite.name);
+        questions.entry(category).or_default().push(judged.collect());
+    }
+    let rate = |(category, questions): (&str, Vec<Vec<Judgement>>)| {
+        let settings = &protocol.settings;
+        Some((category.to_owned(), win_rate(&questions, settings.arena_hard, settings.seed)?))
     };
-    let questions: Vec<_> = sampled.iter().map(of_question).collect();
-    win_rate(&questions, protocol.settings.arena_hard, protocol.settings.seed)
-}
-
-fn category(problem: &Problem) -> Option<&str> {
-    problem.task.meta.get("category").and_then(serde_json::Value::as_str)
+    questions.into_iter().filter_map(rate).collect()
 }
 
 fn sampled<'a>(problem: &'a Problem, saved: &'a Saved) -> Sampled<'a> {
@@ -153,7 +157,7 @@ fn sampled<'a>(problem: &'a Problem, saved: &'a Saved) -> Sampled<'a> {
         Gold::IfEval(gold) => gold.instructions.len(),
         _ => 1,
     };
-    Sampled { category: category(problem), instructions, outcomes: outcomes.collect() }
+    Sampled { category: problem.category(), instructions, outcomes: outcomes.collect() }
 }
 
 fn problem_result((problem, sampled): (&Problem, &Sampled<'_>)) -> Option<ProblemResult> {

@@ -1,19 +1,26 @@
 //! An evaluation on its way: attempts that are missing are made, kept, and scored as they end.
 //!
-//! Invariants: an attempt is on the disk before it is scored and counted; however the run ends, what
-//! ended is kept and the result says what is missing; what we failed to make is missing, never wrong.
+//! Invariants: an attempt is on the disk before it is scored and counted, and no scoring holds that up;
+//! however the run ends, what ended is kept and the result says what is missing; what we failed to make
+//! or to score is missing, never wrong.
 
-use std::collections::BTreeMap;
+mod books;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use futures::stream::{self, StreamExt as _};
+use futures::FutureExt as _;
+use futures::stream::{self, Stream, StreamExt as _};
 use rocstar_record::attempt::{Attempt, Score};
+use rocstar_record::episode::TaskId;
 use rocstar_rollout::{Assignment, PlayError, Played, Player};
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use self::books::Books;
 use crate::metrics::{Estimate, Prices};
+use crate::problem::Problem;
 use crate::report::{Circumstances, EvalResult};
 use crate::score::{Judge, ScoreError, score};
 use crate::store::{AttemptId, Store, StoreError};
@@ -23,8 +30,6 @@ use crate::suite::Suite;
 const BATCH: usize = 64;
 /// Most attempts that are scored at once: a judging model is asked that many questions.
 const SCORED_AT_ONCE: usize = 16;
-/// The result is written at most so often while attempts come.
-const RESULT_EVERY: Duration = Duration::from_secs(10);
 
 /// Everything that an evaluation needs beside its store.
 #[derive(Debug, Clone, Copy)]
@@ -82,22 +87,13 @@ pub enum RunError {
 /// The run's state that outlives its futures.
 struct Session<'a> {
     parts: Parts<'a>,
+    problems: Problems<'a>,
     store: Arc<Mutex<Store>>,
     began: Instant,
     /// Seconds of earlier sessions.
     seconds_before: f64,
-    samples: usize,
-    books: Mutex<Books>,
-}
-
-/// What is counted while attempts end.
-struct Books {
-    /// Scores by problem, in the suite's order.
-    values: Vec<Vec<f64>>,
-    of: usize,
-    failures: BTreeMap<String, usize>,
-    /// When the result was last written, and how long that took.
-    written: Option<(Instant, Duration)>,
+    prices: Option<Prices>,
+    books: Mutex<Books<'a>>,
 }
 
 /// Makes what is missing of the attempts that the store's protocol wants, scores what is not scored,
@@ -133,61 +129,63 @@ pub async fn rescore(
 ) -> Result<(), RunError> {
     let saved = store.saved();
     let attempts: Vec<Attempt> = saved.attempts.values().cloned().collect();
-    let seconds = saved.result.as_ref().map_or(0.0, |result| result.spent.seconds);
-    let Scores { scores, unjudged } = scores(suite, judge, attempts).await?;
-    store.keep_scores(scores)?;
-    let mut failures = BTreeMap::new();
-    for cause in unjudged {
-        *failures.entry(cause).or_default() += 1;
+    let spent = saved.result.as_ref().map(|result| result.spent);
+    let problems = Problems::of(suite);
+    let scored = problems.scored(judge, stream::iter(attempts));
+    tokio::pin!(scored);
+    let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+    while let Some(chunk) = scored.next().await {
+        let Scores { scores, unscored } = Scores::sorted(chunk)?;
+        store.keep_scores(scores)?;
+        for cause in unscored {
+            *failures.entry(cause).or_default() += 1;
+        }
     }
-    let circumstances = Circumstances { seconds, prices, failures };
+    let circumstances = Circumstances {
+        seconds: spent.map_or(0.0, |spent| spent.seconds),
+        prices: prices.or_else(|| spent?.prices),
+        failures,
+    };
     let result = EvalResult::new(store.saved(), suite, circumstances);
     Ok(store.write_result(result)?)
 }
 
 impl<'a> Session<'a> {
     fn new(store: Store, parts: Parts<'a>) -> Self {
-        let saved = store.saved();
-        let seconds_before = saved.result.as_ref().map_or(0.0, |result| result.spent.seconds);
-        let samples = saved.protocol.settings.samples as usize;
-        let problems = parts.suite.problems.len().min(saved.protocol.suite.problems);
-        let values = parts.suite.problems[..problems].iter().map(|problem| {
-            let all = (problem.task.id.clone(), 0)..=(problem.task.id.clone(), u32::MAX);
-            saved.scores.range(all).map(|(_, score)| score.value).collect()
-        });
-        let books = Books {
-            values: values.collect(),
-            of: problems * samples,
-            failures: BTreeMap::new(),
-            written: None,
-        };
+        let spent = store.saved().result.as_ref().map(|result| result.spent);
         Self {
             parts,
+            problems: Problems::of(parts.suite),
             began: Instant::now(),
-            seconds_before,
-            samples,
-            books: Mutex::new(books),
+            seconds_before: spent.map_or(0.0, |spent| spent.seconds),
+            prices: parts.prices.or_else(|| spent?.prices),
+            books: Mutex::new(Books::new(store.saved(), parts.suite)),
             store: Arc::new(Mutex::new(store)),
         }
     }
 
+    /// Three things at once, so that none waits for another: attempts are made, kept, and scored.
     async fn run(
         &self,
         progress: &(dyn Fn(Progress) + Send + Sync),
         stop: impl Future<Output = ()> + Send,
     ) -> Result<Ended, RunError> {
-        self.score_leftovers().await?;
-        progress(self.progress());
+        let stop = stop.shared();
+        let (to_keep, kept) = unbounded_channel();
+        let (to_score, unscored) = unbounded_channel();
+        for attempt in self.leftovers() {
+            drop(to_score.send(attempt));
+        }
+        progress(lock(&self.books).progress());
         let assignments = self.missing();
-        let (sender, receiver) = unbounded_channel();
         let failed = Notify::new();
         let playing = async {
             // Never more in the channel than there are assignments. A receiver that failed has said
             // so.
-            let ended = move |played: Played| drop(sender.send(played));
+            let ended = move |played: Played| drop(to_keep.send(played));
             tokio::select! {
                 biased;
-                () = stop => Ok(Ended::Stopped),
+                () = stop.clone() => Ok(Ended::Stopped),
                 () = failed.notified() => Ok(Ended::Stopped),
                 played = self.parts.player.play(&assignments, &ended) => {
                     played.map(|()| Ended::Finished).map_err(RunError::from)
@@ -195,33 +193,37 @@ impl<'a> Session<'a> {
             }
         };
         let keeping = async {
-            let kept = self.keep(receiver, progress).await;
+            let kept = self.keep(kept, to_score).await;
             failed.notify_one();
             kept
         };
-        let (played, kept) = tokio::join!(playing, keeping);
-        kept.and(played)
+        let scoring = async {
+            let scored = self.score(unscored, stop.clone(), progress).await;
+            failed.notify_one();
+            scored
+        };
+        let (played, kept, scored) = tokio::join!(playing, keeping, scoring);
+        progress(lock(&self.books).progress());
+        kept.and(scored).and(played)
     }
 
-    /// Scores attempts that a session which was ended kept and did not score.
-    async fn score_leftovers(&self) -> Result<(), RunError> {
-        let leftovers: Vec<Attempt> = {
-            let store = lock(&self.store);
-            let saved = store.saved();
-            let unscored = saved.attempts.iter().filter(|(id, _)| !saved.scores.contains_key(*id));
-            unscored.map(|(_, attempt)| attempt.clone()).collect()
-        };
-        self.score(leftovers).await
+    /// Attempts that a session which was ended kept and did not score.
+    fn leftovers(&self) -> Vec<Attempt> {
+        let store = lock(&self.store);
+        let saved = store.saved();
+        let unscored = saved.attempts.iter().filter(|(id, _)| !saved.scores.contains_key(*id));
+        unscored.map(|(_, attempt)| attempt.clone()).collect()
     }
 
     /// What is to be made, problem by problem.
     fn missing(&self) -> Vec<Assignment> {
         let store = lock(&self.store);
         let attempts = &store.saved().attempts;
+        let samples = store.saved().protocol.settings.samples;
         let problems = self.parts.suite.problems.iter().enumerate();
         let wanted = problems.take(store.saved().protocol.suite.problems);
         let all = wanted.flat_map(|(number, problem)| {
-            (0..self.samples as u32).map(move |sample| Assignment {
+            (0..samples).map(move |sample| Assignment {
                 task: Arc::clone(&problem.task),
                 task_number: number as u64,
                 sample,
@@ -230,75 +232,79 @@ impl<'a> Session<'a> {
         all.filter(|it| !attempts.contains_key(&(it.task.id.clone(), it.sample))).collect()
     }
 
-    /// Keeps and scores attempts as they end, until no more come.
+    /// Keeps attempts as they end, and hands them on, until no more come.
     async fn keep(
         &self,
-        mut receiver: UnboundedReceiver<Played>,
-        progress: &(dyn Fn(Progress) + Send + Sync),
+        mut played: UnboundedReceiver<Played>,
+        to_score: UnboundedSender<Attempt>,
     ) -> Result<(), RunError> {
         let mut batch = Vec::new();
-        while receiver.recv_many(&mut batch, BATCH).await > 0 {
-            let mut attempts = Vec::with_capacity(batch.len());
+        while played.recv_many(&mut batch, BATCH).await > 0 {
+            let (mut attempts, mut causes) = (Vec::new(), Vec::new());
             for Played { attempt, .. } in batch.drain(..) {
                 match attempt {
                     Ok(attempt) => attempts.push(attempt),
-                    Err(cause) => {
-                        *lock(&self.books).failures.entry(cause).or_default() += 1;
-                    }
+                    Err(cause) => causes.push(cause),
                 }
             }
+            lock(&self.books).add_failures(causes);
             let to_keep = attempts.clone();
             self.on_store(move |store| store.keep_attempts(to_keep)).await?;
-            self.score(attempts).await?;
-            progress(self.progress());
-            if self.result_is_due() {
-                self.write_result().await?;
+            for attempt in attempts {
+                // Where scoring failed, what is kept is scored another time.
+                drop(to_score.send(attempt));
             }
         }
         Ok(())
     }
 
-    async fn score(&self, attempts: Vec<Attempt>) -> Result<(), RunError> {
-        let Scores { scores, unjudged } =
-            scores(self.parts.suite, self.parts.judge, attempts).await?;
-        {
-            let mut books = lock(&self.books);
-            for cause in unjudged {
-                *books.failures.entry(cause).or_default() += 1;
+    /// Scores attempts and keeps the scores, until no more come. A judging model takes its time: what
+    /// it has not judged when `stop` ends is judged another time.
+    async fn score(
+        &self,
+        attempts: UnboundedReceiver<Attempt>,
+        stop: impl Future<Output = ()> + Send,
+        progress: &(dyn Fn(Progress) + Send + Sync),
+    ) -> Result<(), RunError> {
+        let attempts = stream::unfold(attempts, async |mut attempts| {
+            attempts.recv().await.map(|attempt| (attempt, attempts))
+        });
+        let scored = self.problems.scored(self.parts.judge, attempts);
+        let stop = async {
+            if self.parts.judge.is_none() {
+                std::future::pending::<()>().await;
             }
-            let problems = &self.parts.suite.problems;
-            for ((id, _), score) in &scores {
-                let at = problems.iter().position(|problem| problem.task.id == *id);
-                if let Some(values) = at.and_then(|at| books.values.get_mut(at)) {
-                    values.push(score.value);
-                }
+            stop.await;
+        };
+        tokio::pin!(scored, stop);
+        loop {
+            let chunk = tokio::select! {
+                biased;
+                () = &mut stop => None,
+                chunk = scored.next() => chunk,
+            };
+            let Some(chunk) = chunk else { return Ok(()) };
+            let Scores { scores, unscored } = Scores::sorted(chunk)?;
+            let due = {
+                let mut books = lock(&self.books);
+                books.add_scores(&scores);
+                books.add_failures(unscored);
+                books.progress_that_is_due()
+            };
+            self.on_store(move |store| store.keep_scores(scores)).await?;
+            due.into_iter().for_each(progress);
+            if lock(&self.books).result_is_due() {
+                self.write_result().await?;
             }
         }
-        self.on_store(move |store| store.keep_scores(scores)).await
-    }
-
-    fn progress(&self) -> Progress {
-        let books = lock(&self.books);
-        Progress {
-            ended: books.values.iter().map(Vec::len).sum(),
-            of: books.of,
-            failed: books.failures.values().sum(),
-            score: Estimate::of_samples(&books.values),
-        }
-    }
-
-    /// Votes of many samples take their time; then the result is written less often.
-    fn result_is_due(&self) -> bool {
-        let (since, took) = lock(&self.books).written.unwrap_or((self.began, Duration::ZERO));
-        since.elapsed() >= RESULT_EVERY.max(took * 20)
     }
 
     async fn write_result(&self) -> Result<(), RunError> {
         let began = Instant::now();
         let circumstances = Circumstances {
             seconds: self.seconds_before + self.began.elapsed().as_secs_f64(),
-            prices: self.parts.prices,
-            failures: lock(&self.books).failures.clone(),
+            prices: self.prices,
+            failures: lock(&self.books).failures().clone(),
         };
         let suite = self.parts.suite.clone();
         let write = move |store: &mut Store| {
@@ -306,7 +312,7 @@ impl<'a> Session<'a> {
             store.write_result(result)
         };
         self.on_store(write).await?;
-        lock(&self.books).written = Some((Instant::now(), began.elapsed()));
+        lock(&self.books).result_was_written(began.elapsed());
         Ok(())
     }
 
@@ -321,39 +327,57 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Problems by their identity.
+struct Problems<'a>(HashMap<&'a TaskId, &'a Problem>);
+
+impl<'a> Problems<'a> {
+    fn of(suite: &'a Suite) -> Self {
+        Self(suite.problems.iter().map(|problem| (&problem.task.id, problem)).collect())
+    }
+
+    /// What attempts are worth, in the order in which it is found, together what is found at once.
+    /// Attempts at problems that the suite no longer has are passed over.
+    fn scored(
+        &self,
+        judge: Option<&'a dyn Judge>,
+        attempts: impl Stream<Item = Attempt> + Send,
+    ) -> impl Stream<Item = Vec<(AttemptId, Result<Score, ScoreError>)>> + Send {
+        let known = attempts.filter_map(|attempt| {
+            let problem = self.0.get(&attempt.problem).copied();
+            std::future::ready(problem.map(|problem| (problem, attempt)))
+        });
+        let scored = known.map(move |(problem, attempt)| async move {
+            let score = score(problem, &attempt, judge).await;
+            ((attempt.problem, attempt.sample), score)
+        });
+        scored.buffer_unordered(SCORED_AT_ONCE).ready_chunks(BATCH)
+    }
+}
+
 /// What attempts are worth.
 struct Scores {
     scores: Vec<(AttemptId, Score)>,
-    /// Why some could not be judged now; they may be another time.
-    unjudged: Vec<String>,
+    /// Why some could not be scored now; they may be another time.
+    unscored: Vec<String>,
 }
 
-/// Scores attempts. Those at problems that the suite no longer has are passed over.
-async fn scores(
-    suite: &Suite,
-    judge: Option<&dyn Judge>,
-    attempts: Vec<Attempt>,
-) -> Result<Scores, RunError> {
-    let by_id: BTreeMap<_, _> =
-        suite.problems.iter().map(|problem| (&problem.task.id, problem)).collect();
-    let known = attempts.into_iter().filter_map(|attempt| {
-        let problem = *by_id.get(&attempt.problem)?;
-        Some((problem, attempt))
-    });
-    let scored = stream::iter(known).map(|(problem, attempt)| async move {
-        let score = score(problem, &attempt, judge).await;
-        ((attempt.problem, attempt.sample), score)
-    });
-    let mut scored = scored.buffer_unordered(SCORED_AT_ONCE);
-    let mut all = Scores { scores: Vec::new(), unjudged: Vec::new() };
-    while let Some((id, one)) = scored.next().await {
-        match one {
-            Ok(score) => all.scores.push((id, score)),
-            Err(error @ ScoreError::Judge { .. }) => all.unjudged.push(error.to_string()),
-            Err(error) => return Err(error.into()),
+impl Scores {
+    /// # Errors
+    /// There is no judge where one is needed.
+    fn sorted(all: Vec<(AttemptId, Result<Score, ScoreError>)>) -> Result<Self, RunError> {
+        let mut sorted = Self { scores: Vec::new(), unscored: Vec::new() };
+        for (id, one) in all {
+            match one {
+                Ok(score) => sorted.scores.push((id, score)),
+                // A fault of ours with one attempt holds up no other.
+                Err(error @ (ScoreError::Judge { .. } | ScoreError::Fault { .. })) => {
+                    sorted.unscored.push(error.to_string());
+                }
+                Err(error @ ScoreError::NoJudge { .. }) => return Err(error.into()),
+            }
         }
+        Ok(sorted)
     }
-    Ok(all)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

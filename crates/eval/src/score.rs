@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, try_join};
 use rocstar_record::attempt::{Attempt, Score};
 use rocstar_record::episode::{Finish, Verdict, VerdictKind};
 use rocstar_record::message::{Message, Role};
-use rocstar_verify::{Extraction, Options, Report};
+use rocstar_verify::{Extraction, Options};
 use serde_json::Map;
 
 use crate::arena_hard::{Game, JudgePrompts, Judgement, parts};
@@ -130,10 +130,9 @@ fn cut_off(finish: Finish) -> Score {
 fn value(gold: &str, text: &str, extraction: Extraction) -> Score {
     let options = Options { extraction, ..Options::default() };
     let report = rocstar_verify::verify(gold, text, &options);
-    let (kind, explanation) = explained(&report, extraction);
-    let found = report.answer.extraction.is_some();
-    let answer = found.then_some(report.answer.text);
-    scored(if kind == VerdictKind::Right { 1.0 } else { 0.0 }, kind, answer, explanation)
+    let verdict = rocstar_rollout::verdict(&report, extraction);
+    let value = if verdict.kind == VerdictKind::Right { 1.0 } else { 0.0 };
+    Score { value, verdict, parts: Map::new() }
 }
 
 /// The letter in the piece of the text that `rocstar-verify` takes for the answer.
@@ -151,28 +150,6 @@ fn choice(gold: char, choices: usize, text: &str) -> Score {
     let (value, kind) =
         if found == gold { (1.0, VerdictKind::Right) } else { (0.0, VerdictKind::Wrong) };
     scored(value, kind, Some(found.to_string()), format!("{found} is given, {gold} is right"))
-}
-
-fn explained(report: &Report, extraction: Extraction) -> (VerdictKind, String) {
-    match &report.verdict {
-        rocstar_verify::Verdict::Right => {
-            let rule = report.rule.map_or_else(String::new, |rule| format!("{rule:?}"));
-            (VerdictKind::Right, format!("equal by rule {rule}"))
-        }
-        rocstar_verify::Verdict::Wrong => {
-            let why = report.difference.clone().unwrap_or_else(|| "another answer".to_owned());
-            (VerdictKind::Wrong, why)
-        }
-        rocstar_verify::Verdict::Unparseable { side, position, message } => {
-            let explanation = match (report.answer.extraction, extraction) {
-                (Some(_), _) => format!("{side:?}, byte {position}: {message}"),
-                (None, Extraction::Strict) => "no \\boxed{} inside <answer>".to_owned(),
-                (None, Extraction::Lenient) => "no answer was found".to_owned(),
-            };
-            (VerdictKind::Unparseable, explanation)
-        }
-        rocstar_verify::Verdict::Undecided { why } => (VerdictKind::Undecided, why.clone()),
-    }
 }
 
 /// 1 where every instruction was followed strictly. Parts: `prompt_loose`, and the shares of

@@ -51,7 +51,7 @@ pub struct Saved {
     pub attempts: BTreeMap<AttemptId, Attempt>,
     /// Scores of them, as far as they were given.
     pub scores: BTreeMap<AttemptId, Score>,
-    /// The result as it was last written; `None` where it never was.
+    /// The result as it was last written; `None` where it never was, or was in another form.
     pub result: Option<EvalResult>,
 }
 
@@ -99,13 +99,18 @@ impl Saved {
         }
         let scores = records::<Scored>(&path.join(SCORES))?;
         let scores = scores.into_iter().map(|it| ((it.problem, it.sample), it.score)).collect();
-        let file = path.join(RESULT);
-        let result = if file.exists() { Some(files::read_json(&file)?) } else { None };
+        // What can't be read is made again from attempts and scores.
+        let result = files::read_json(&path.join(RESULT)).ok();
         Ok(Self { protocol, attempts, scores, result })
     }
 }
 
 impl Store {
+    /// Whether there is an evaluation at `path`.
+    pub fn is_at(path: &Path) -> bool {
+        path.join(PROTOCOL).exists()
+    }
+
     /// Begins an evaluation at `path`, which must not hold one.
     ///
     /// # Errors
@@ -113,7 +118,7 @@ impl Store {
     pub fn create(path: &Path, protocol: &Protocol) -> Result<Self, StoreError> {
         fs::create_dir_all(path).map_err(on_file("make", path))?;
         let lock = files::lock(path, LOCK)?;
-        if path.join(PROTOCOL).exists() {
+        if Self::is_at(path) {
             return Err(StoreError::Exists(path.to_owned()));
         }
         // What a start that was ended before the protocol was written left.
@@ -153,7 +158,7 @@ impl Store {
     /// # Errors
     /// There is none, another process works on it, or a file is damaged.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        if !path.join(PROTOCOL).exists() {
+        if !Self::is_at(path) {
             return Err(StoreError::NoEvaluation(path.to_owned()));
         }
         let lock = files::lock(path, LOCK)?;

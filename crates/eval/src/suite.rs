@@ -110,12 +110,9 @@ pub fn load(
     places: &DataPlaces,
     options: &LoadOptions,
 ) -> Result<Suite, SuiteError> {
-    let (name, part) = match name_or_path.split_once('/') {
-        Some((name, part)) => (name, Some(part)),
-        None => (name_or_path, None),
-    };
-    let Some(known) = Known::named(name) else {
-        let path = Path::new(name_or_path);
+    let part = name_or_path.split_once('/').map(|(_, part)| part);
+    let path = Path::new(name_or_path);
+    let Some(known) = Known::of(name_or_path) else {
         if !path.exists() && !own::looks_like_a_path(name_or_path) {
             let nearest = Known::nearest(name_or_path).map(str::to_owned);
             return Err(SuiteError::Unknown { name: name_or_path.to_owned(), nearest });

@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::script::{Question, Reply};
-use crate::server::{App, refuse};
+use crate::server::{App, refuse_length};
 
 const TOKEN_CHARS: usize = 4;
 
@@ -42,28 +41,34 @@ pub(crate) async fn complete(State(app): State<Arc<App>>, Json(body): Json<Value
     }
     let texts = question.messages.iter().filter_map(|message| message["content"].as_str());
     let prompt_chars: usize = texts.map(|text| text.chars().count()).sum();
-    if prompt_chars > app.behaviour.context_chars {
-        let message = "the prompt is longer than the maximum context length";
-        return refuse(StatusCode::BAD_REQUEST, message, "context_length_exceeded");
-    }
-    let limit = body["max_tokens"].as_u64().or_else(|| body["max_completion_tokens"].as_u64());
-    let limit = match answering.fault {
-        Some(Fault::IgnoresLimit | Fault::NeverStops) => usize::MAX,
-        _ => limit.map_or(usize::MAX, |limit| limit as usize),
+    let prompt_tokens = prompt_chars.div_ceil(TOKEN_CHARS);
+    let asked = body["max_tokens"].as_u64().or_else(|| body["max_completion_tokens"].as_u64());
+    let bound = app.behaviour.context.bound(prompt_tokens, asked.map(|asked| asked as usize));
+    let limit = match (bound, answering.fault) {
+        (Err(message), _) => return refuse_length(&message),
+        (Ok(_), Some(Fault::IgnoresLimit | Fault::NeverStops)) => usize::MAX,
+        (Ok(most), _) => most,
     };
-    let reply = (app.behaviour.script.0)(&question);
+    let mut reply = (app.behaviour.script.0)(&question);
+    if answering.fault == Some(Fault::FalseEnd) {
+        reply.calls.clear();
+    }
     let all = pieces(&reply);
     let is_cut = all.len() > limit;
     let written: Vec<Piece> = all.into_iter().take(limit).collect();
-    let reason = match (is_cut, reply.calls.is_empty()) {
-        (true, _) => "length",
-        (false, true) => "stop",
-        (false, false) => "tool_calls",
+    let reason = match (answering.fault, is_cut, reply.calls.is_empty()) {
+        (Some(Fault::Aborted), ..) => "abort",
+        (Some(Fault::FalseEnd), ..) => "tool_calls",
+        (_, true, _) => "length",
+        (_, false, true) => "stop",
+        (_, false, false) => "tool_calls",
     };
     let usage = app.behaviour.tells_usage.then(|| {
-        let prompt = prompt_chars.div_ceil(TOKEN_CHARS);
-        json!({"prompt_tokens": prompt, "completion_tokens": written.len(),
-               "total_tokens": prompt + written.len()})
+        if let Some(Fault::Usage(tokens)) = answering.fault {
+            return json!({"prompt_tokens": tokens, "completion_tokens": tokens});
+        }
+        json!({"prompt_tokens": prompt_tokens, "completion_tokens": written.len(),
+               "total_tokens": prompt_tokens + written.len()})
     });
     let is_endless = answering.fault == Some(Fault::NeverStops);
     if body["stream"] != true {

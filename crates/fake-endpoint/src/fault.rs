@@ -11,6 +11,8 @@ pub enum Fault {
         /// When to come again.
         retry_after_s: Option<f64>,
     },
+    /// 429 for good: what was paid for is used up.
+    QuotaUsedUp,
     /// Another status, with an error in OpenAI's form.
     Status(u16),
     /// The connection breaks after so many pieces.
@@ -44,6 +46,15 @@ pub enum Fault {
     NeverStops,
     /// The answer is no JSON.
     Garbage,
+    /// Its usage says so many tokens.
+    Usage(u64),
+    /// The answer ends with `abort`.
+    Aborted,
+    /// The answer says that it ends with calls, and has none; in tokens, that it ends at a stop token,
+    /// and the last one is none.
+    FalseEnd,
+    /// 400 with words that steer a terminal.
+    Escapes,
 }
 
 impl Fault {

@@ -6,12 +6,16 @@
 //! with faults ends where it would have ended without; every request is written down, with whether
 //! its answer went out whole.
 
+mod behaviour;
 mod chat;
+mod context;
 mod fault;
 mod script;
 mod server;
 mod tokens;
 
+pub use behaviour::{Behaviour, Flavour, Metrics, Pace};
+pub use context::{Context, ContextWording};
 pub use fault::{Arrival, Fault, Faults};
 pub use script::{Call, Question, Reply, Script, TokenQuestion, TokenScript};
-pub use server::{Behaviour, FakeEndpoint, Flavour, Pace, Seen};
+pub use server::{FakeEndpoint, Seen};

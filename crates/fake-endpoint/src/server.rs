@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -16,77 +15,8 @@ use futures::stream::{self, Stream, StreamExt as _};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::fault::{Arrival, Fault, Faults};
-use crate::script::{Reply, Script, TokenScript};
-
-/// What a server seems to be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flavour {
-    /// Speaks messages only.
-    Chat,
-    /// vLLM.
-    Vllm,
-    /// SGLang.
-    Sglang,
-}
-
-/// How fast tokens come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pace {
-    /// All at once.
-    AtOnce,
-    /// Each piece by itself, as fast as it goes.
-    OneByOne,
-    /// Each after so long.
-    Every(Duration),
-}
-
-/// How a server behaves.
-#[derive(Debug, Clone)]
-pub struct Behaviour {
-    /// What it seems to be.
-    pub flavour: Flavour,
-    /// Name of its model.
-    pub model: String,
-    /// Answers questions in messages.
-    pub script: Script,
-    /// Answers questions in tokens.
-    pub token_script: TokenScript,
-    /// What goes wrong.
-    pub faults: Faults,
-    /// How fast tokens come.
-    pub pace: Pace,
-    /// Answers that are made at once; more wait.
-    pub most_running: usize,
-    /// Share of its cache that its metrics call used; `None` for no metrics.
-    pub used_share: Option<f64>,
-    /// Whether it counts tokens in its answers.
-    pub tells_usage: bool,
-    /// Requests must carry this key.
-    pub key: Option<String>,
-    /// Longest prompt, in characters of all messages; longer ones are refused as too long.
-    pub context_chars: usize,
-}
-
-impl Default for Behaviour {
-    fn default() -> Self {
-        Self {
-            flavour: Flavour::Chat,
-            model: "fake".to_owned(),
-            script: Script::new(|question| {
-                Reply::text(format!("You said: {}", question.last_text()))
-            }),
-            token_script: TokenScript::new(|question| question.prompt.clone()),
-            faults: Faults::none(),
-            pace: Pace::AtOnce,
-            most_running: 4096,
-            used_share: None,
-            tells_usage: true,
-            key: None,
-            context_chars: usize::MAX,
-        }
-    }
-}
+use crate::behaviour::{Behaviour, Flavour, Metrics, Pace};
+use crate::fault::{Arrival, Fault};
 
 /// A request for an answer.
 #[derive(Debug, Clone, PartialEq)]
@@ -199,9 +129,10 @@ impl Drop for FakeEndpoint {
 }
 
 fn router(app: Arc<App>) -> Router {
-    let mut router = Router::new()
-        .route("/v1/models", get(models))
-        .route("/v1/chat/completions", post(crate::chat::complete));
+    let mut router = Router::new().route("/v1/chat/completions", post(crate::chat::complete));
+    if app.behaviour.lists_models {
+        router = router.route("/v1/models", get(models));
+    }
     match app.behaviour.flavour {
         Flavour::Chat => {}
         Flavour::Vllm => {
@@ -216,7 +147,7 @@ fn router(app: Arc<App>) -> Router {
                 .route("/generate", post(crate::tokens::sglang));
         }
     }
-    if app.behaviour.used_share.is_some() {
+    if app.behaviour.metrics != Metrics::None {
         router = router.route("/metrics", get(metrics));
     }
     let guarded = axum::middleware::from_fn_with_state(Arc::clone(&app), guard);
@@ -231,7 +162,8 @@ async fn guard(
     let sent = request.headers().get(header::AUTHORIZATION).and_then(|key| key.to_str().ok());
     match &app.behaviour.key {
         Some(key) if sent != Some(&format!("Bearer {key}")) => {
-            refuse(StatusCode::UNAUTHORIZED, "wrong key", "invalid_api_key")
+            let said = format!("wrong key: {}", sent.unwrap_or("none"));
+            refuse(StatusCode::UNAUTHORIZED, &said, "invalid_api_key")
         }
         _ => next.run(request).await,
     }
@@ -251,7 +183,12 @@ async fn models(State(app): State<Arc<App>>) -> Json<Value> {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> String {
-    let used = app.behaviour.used_share.unwrap_or(0.0);
+    let used = match app.behaviour.metrics {
+        Metrics::None => 0.0,
+        Metrics::Used(share) => share,
+        Metrics::Page(page) => return page.to_owned(),
+        Metrics::Silent => std::future::pending().await,
+    };
     match app.behaviour.flavour {
         Flavour::Sglang => format!("sglang:token_usage {used}\nsglang:num_queue_reqs 0\n"),
         Flavour::Chat | Flavour::Vllm => format!(
@@ -263,14 +200,19 @@ async fn metrics(State(app): State<Arc<App>>) -> String {
 }
 
 /// An error in OpenAI's form.
-pub(crate) fn refuse(status: StatusCode, message: &str, code: &str) -> Response {
+fn refuse(status: StatusCode, message: &str, code: &str) -> Response {
     let body = json!({"error": {"message": message, "type": "error", "code": code}});
     (status, Json(body)).into_response()
 }
 
+/// A refusal for the context.
+pub(crate) fn refuse_length(message: &str) -> Response {
+    refuse(StatusCode::BAD_REQUEST, message, "context_length_exceeded")
+}
+
 /// A request that is being answered.
 pub(crate) struct Answering {
-    app: Arc<App>,
+    pub(crate) app: Arc<App>,
     index: usize,
     pub(crate) fault: Option<Fault>,
     _place: Option<tokio::sync::OwnedSemaphorePermit>,
@@ -330,6 +272,15 @@ impl Answering {
                 }
                 Some(response)
             }
+            Fault::QuotaUsedUp => Some(refuse(
+                StatusCode::TOO_MANY_REQUESTS,
+                "you exceeded your current quota",
+                "insufficient_quota",
+            )),
+            Fault::Escapes => {
+                let words = "\u{1b}[2Jno\u{202e}\r\n\u{9b}31m";
+                Some(refuse(StatusCode::BAD_REQUEST, words, words))
+            }
             Fault::Status(status) => {
                 let status = StatusCode::from_u16(status);
                 let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -346,7 +297,10 @@ impl Answering {
             | Fault::Silent { .. }
             | Fault::ByteByByte
             | Fault::IgnoresLimit
-            | Fault::NeverStops => None,
+            | Fault::NeverStops
+            | Fault::Usage(_)
+            | Fault::Aborted
+            | Fault::FalseEnd => None,
         }
     }
 

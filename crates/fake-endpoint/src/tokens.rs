@@ -13,7 +13,10 @@ use serde_json::{Value, json};
 
 use crate::fault::Fault;
 use crate::script::TokenQuestion;
-use crate::server::App;
+use crate::server::{Answering, App, refuse_length};
+
+/// A token that nobody stops at.
+const NO_STOP: u32 = 3;
 
 fn log_prob(index: usize, token: u32) -> f64 {
     -f64::from(token % 7 + 1) / 8.0 - index as f64 / 64.0
@@ -26,13 +29,17 @@ struct Written {
 }
 
 impl Written {
-    fn new(app: &App, question: &TokenQuestion, stops: &Value, limit: usize) -> Self {
+    fn new(answering: &Answering, question: &TokenQuestion, stops: &Value, limit: usize) -> Self {
+        let app = &answering.app;
         let stops: Vec<u32> = serde_json::from_value(stops.clone()).unwrap_or_default();
         let mut tokens = (app.behaviour.token_script.0)(question);
         if let Some(at) = tokens.iter().position(|token| stops.contains(token)) {
             tokens.truncate(at + 1);
         }
         tokens.truncate(limit);
+        if answering.fault == Some(Fault::FalseEnd) {
+            return Self { tokens: vec![NO_STOP], is_stopped: true };
+        }
         let is_stopped = tokens.last().is_some_and(|last| stops.contains(last));
         Self { tokens, is_stopped }
     }
@@ -42,11 +49,14 @@ fn ids(value: &Value) -> Vec<u32> {
     serde_json::from_value(value.clone()).unwrap_or_default()
 }
 
-fn limit(fault: Option<Fault>, asked: &Value) -> usize {
-    match fault {
+/// Most new tokens, or the words of a refusal.
+fn limit(app: &App, fault: Option<Fault>, prompt: usize, asked: &Value) -> Result<usize, String> {
+    let asked = asked.as_u64().map_or(16, |limit| limit as usize);
+    let bound = app.behaviour.context.bound(prompt, Some(asked))?;
+    Ok(match fault {
         Some(Fault::IgnoresLimit | Fault::NeverStops) => usize::MAX,
-        _ => asked.as_u64().map_or(16, |limit| limit as usize),
-    }
+        _ => bound,
+    })
 }
 
 /// vLLM's `/v1/completions` with token ids.
@@ -57,9 +67,17 @@ pub(crate) async fn vllm(State(app): State<Arc<App>>, Json(body): Json<Value>) -
     if let Some(refusal) = answering.refusal().await {
         return refusal;
     }
-    let limit = limit(answering.fault, &body["max_tokens"]);
-    let written = Written::new(&app, &question, &body["stop_token_ids"], limit);
-    let reason = if written.is_stopped { "stop" } else { "length" };
+    let prompt = question.prompt.len();
+    let limit = match limit(&app, answering.fault, prompt, &body["max_tokens"]) {
+        Ok(limit) => limit,
+        Err(message) => return refuse_length(&message),
+    };
+    let written = Written::new(&answering, &question, &body["stop_token_ids"], limit);
+    let reason = match answering.fault {
+        Some(Fault::Aborted) => "abort",
+        _ if written.is_stopped => "stop",
+        _ => "length",
+    };
     let choice = |start: usize, tokens: &[u32], reason: Option<&str>| {
         let log_probs: Vec<f64> =
             tokens.iter().enumerate().map(|(at, token)| log_prob(start + at, *token)).collect();
@@ -106,15 +124,19 @@ pub(crate) async fn sglang(State(app): State<Arc<App>>, Json(body): Json<Value>)
     if answering.fault == Some(Fault::NeverStops) {
         return std::future::pending().await;
     }
-    let limit = limit(answering.fault, &sampling["max_new_tokens"]);
-    let written = Written::new(&app, &question, &sampling["stop_token_ids"], limit);
+    let prompt = question.prompt.len();
+    let limit = match limit(&app, answering.fault, prompt, &sampling["max_new_tokens"]) {
+        Ok(limit) => limit,
+        Err(message) => return refuse_length(&message),
+    };
+    let written = Written::new(&answering, &question, &sampling["stop_token_ids"], limit);
     let tokens = written.tokens.iter().enumerate();
     let log_probs: Vec<Value> =
         tokens.map(|(at, token)| json!([log_prob(at, *token), token, null])).collect();
-    let finish_reason = if written.is_stopped {
-        json!({"type": "stop", "matched": written.tokens.last()})
-    } else {
-        json!({"type": "length", "length": written.tokens.len()})
+    let finish_reason = match answering.fault {
+        Some(Fault::Aborted) => json!({"type": "abort", "message": "abort"}),
+        _ if written.is_stopped => json!({"type": "stop", "matched": written.tokens.last()}),
+        _ => json!({"type": "length", "length": written.tokens.len()}),
     };
     let meta_info = json!({
         "id": "0", "finish_reason": finish_reason, "prompt_tokens": question.prompt.len(),

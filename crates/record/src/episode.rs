@@ -12,6 +12,8 @@
 mod check;
 mod group;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 pub use check::Misfit;
@@ -120,6 +122,17 @@ pub struct Call {
     pub isolation: Vec<String>,
 }
 
+impl Call {
+    /// What the call came to, in the words that were meant for the policy. Where the answer left no
+    /// room the policy was shown nothing; what was wrong with the call is told all the same.
+    pub fn told(&self) -> &str {
+        match &self.outcome {
+            ToolOutcome::Malformed { message } | ToolOutcome::Refused { message } => message,
+            _ => &self.shown,
+        }
+    }
+}
+
 /// What a tool call came to. Everything but [`ToolOutcome::Ok`] is a failed call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -159,6 +172,21 @@ impl ToolOutcome {
     /// The call failed: it counts as an error of the policy.
     pub const fn is_failure(&self) -> bool {
         !matches!(self, Self::Ok)
+    }
+}
+
+/// A few words for people. The name of an exception is the program's own text.
+impl fmt::Display for ToolOutcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ok => formatter.write_str("ok"),
+            Self::Malformed { .. } => formatter.write_str("malformed"),
+            Self::Refused { .. } => formatter.write_str("refused"),
+            Self::Exception { name } => formatter.write_str(name),
+            Self::Exit { code } => write!(formatter, "exit status {code}"),
+            Self::Timeout => formatter.write_str("time-out"),
+            Self::Limit { what } => write!(formatter, "limit: {what}"),
+        }
     }
 }
 

@@ -111,7 +111,7 @@ pub enum GeneratorError {
         /// When it is worth asking again.
         retry_after: Duration,
     },
-    /// The ask can't be carried out, now or later.
+    /// This ask can't be carried out, now or later; others can.
     #[error("the generator refuses: {cause}")]
     Refused {
         /// Why, naming the field.

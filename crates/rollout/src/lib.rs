@@ -56,5 +56,5 @@ pub use task::Task;
 pub use tool::{Answered, PythonTool, Tool, ToolError, ToolInstance, answer_text};
 pub use verifier::{
     MathVerifier, MathVerify, Opinion, SecondVerifier, Verifier, VerifierError, VerifierOptions,
-    WithSecondOpinion,
+    WithSecondOpinion, verdict,
 };

@@ -26,15 +26,17 @@ mod options;
 mod player;
 mod probe;
 mod requests;
+mod room;
+mod sending;
 mod tally;
 mod tools;
 pub mod wire;
+mod words;
 
 pub use ask::{ChatAsk, ChatEnd, ChatReply};
 pub use conversation::RemoteConversation;
 pub use endpoints::{ChatHeard, EndpointFacts, Endpoints};
 pub use error::RemoteError;
 pub use generator::RemoteGenerator;
-pub use known::LogProbsKnown;
 pub use options::{EndpointKind, EndpointOptions, LimitField, ServerLogProbs, ToolCalls};
 pub use player::{ChatOptions, ChatPlayer};

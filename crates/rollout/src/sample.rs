@@ -61,7 +61,11 @@ impl From<GeneratorError> for Failure {
     fn from(error: GeneratorError) -> Self {
         match error {
             GeneratorError::Failed { .. } => Self::Again { what: error.to_string() },
-            error => Self::Fatal(error.into()),
+            // Of this ask, and it would be refused again; others may not be.
+            GeneratorError::Refused { .. } => Self::Lost { what: error.to_string() },
+            error @ (GeneratorError::Busy { .. } | GeneratorError::Stopped { .. }) => {
+                Self::Fatal(error.into())
+            }
         }
     }
 }

@@ -52,7 +52,7 @@ impl Verifier for MathVerifier {
         });
         let verdict = async {
             match work.await {
-                Ok(Ok(report)) => Ok(verdict(&report)),
+                Ok(Ok(report)) => Ok(verdict(&report, Extraction::Strict)),
                 Ok(Err(_)) => Err(failed("a fault in the comparison")),
                 Err(error) => Err(failed(&error.to_string())),
             }
@@ -65,7 +65,8 @@ fn failed(cause: &str) -> VerifierError {
     VerifierError { cause: cause.to_owned() }
 }
 
-fn verdict(report: &Report) -> Verdict {
+/// What rocstar-verify found, as it is written down.
+pub fn verdict(report: &Report, extraction: Extraction) -> Verdict {
     let found = report.answer.extraction.is_some();
     let (kind, explanation) = match &report.verdict {
         rocstar_verify::Verdict::Right => {
@@ -76,11 +77,13 @@ fn verdict(report: &Report) -> Verdict {
             let why = report.difference.clone().unwrap_or_else(|| "another answer".to_owned());
             (VerdictKind::Wrong, why)
         }
-        rocstar_verify::Verdict::Unparseable { side, position, message } if found => {
-            (VerdictKind::Unparseable, format!("{side:?}, byte {position}: {message}"))
-        }
-        rocstar_verify::Verdict::Unparseable { .. } => {
-            (VerdictKind::Unparseable, "no \\boxed{} inside <answer>".to_owned())
+        rocstar_verify::Verdict::Unparseable { side, position, message } => {
+            let explanation = match extraction {
+                _ if found => format!("{side:?}, byte {position}: {message}"),
+                Extraction::Strict => "no \\boxed{} inside <answer>".to_owned(),
+                Extraction::Lenient => "no answer was found".to_owned(),
+            };
+            (VerdictKind::Unparseable, explanation)
         }
         rocstar_verify::Verdict::Undecided { why } => (VerdictKind::Undecided, why.clone()),
     };

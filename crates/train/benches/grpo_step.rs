@@ -1,9 +1,11 @@
 //! A step of GRPO on the *tiny* shape: 32 rollouts (4 tasks of 8) of at most 64 new tokens, short
 //! prompts, no tool, and an update that learns from all of them.
 //!
-//! Weights are random and answers are right by chance, so that every group has right and wrong
-//! rollouts: what is measured is a whole step of `rocstar train`, its episodes written down. The learning
-//! rate is so low that the policy stays what it is, and every step has the same work.
+//! Weights are random and answers are right by chance. An answer that was cut off is never right, so
+//! the weights are such that many answers end by themselves: then nearly every group has right and
+//! wrong rollouts, and all of them are learnt from. What is measured is a whole step of
+//! `rocstar train`, its episodes written down. The learning rate is so low that the policy stays what
+//! it is, and every step has the same work.
 //!
 //! ```sh
 //! cargo bench -p rocstar-train --bench grpo_step
@@ -17,7 +19,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use rocstar_chat::Family;
 use rocstar_nn::config::ModelConfig;
-use rocstar_nn::parameters::Parameters;
+use rocstar_nn::parameters::{Parameters, Slot};
 use rocstar_nn::step::Model;
 use rocstar_record::episode::{Verdict, VerdictKind};
 use rocstar_rollout::{Task, Verifier, VerifierError, practice};
@@ -28,6 +30,9 @@ use serde_json::Value;
 
 /// Steps that come before those that are measured.
 const WARM_UP_STEPS: usize = 3;
+
+/// How much larger the weights of the token that ends a turn are.
+const END_WEIGHT: f32 = 5.0;
 
 const RECIPE: &str = "checkpoint.every_steps = 0\n[[stage]]\nkind = \"rl\"\nsteps = 23\n\
     tasks_per_step = 4\ntokens_per_micro_batch = 4096\ndata.paths = [\"TASKS\"]\n\
@@ -122,9 +127,14 @@ fn train(folder: &Path, steps: &mut Steps) -> Result<(), Box<dyn Error>> {
     let tokenizer = practice::tokenizer()?;
     let config =
         ModelConfig { vocabulary_size: tokenizer.vocabulary_size(), ..ModelConfig::tiny() };
-    let parameters = Parameters::random(&config, 1);
+    let family = Family::chatml()?;
+    let mut parameters = Parameters::random(&config, 1);
+    let end = tokenizer.token_id(family.end_of_turn()).ok_or("the tokenizer has no end of a turn")?;
+    let hidden = config.hidden_size;
+    let embedding = parameters.slot_mut(Slot::Embedding).chunks_mut(hidden).nth(end as usize);
+    embedding.ok_or("the model has no end of a turn")?.iter_mut().for_each(|it| *it *= END_WEIGHT);
     let model = Model { config: config.clone(), parameters };
-    let outline = Outline { name: None, config, tokenizer, family: Family::chatml()? };
+    let outline = Outline { name: None, config, tokenizer, family };
     let prepared = Prepared::new(recipe, outline)?;
     let start = Start::new(prepared.recipe())?;
     let world = World { verifier: Arc::new(Coin), ..World::new(Value::Null) };

@@ -230,7 +230,7 @@ impl<'t> Parser<'t> {
 
     fn items(&mut self) -> Parse<Vec<Answer>> {
         let mut items = Vec::new();
-        // The last item is bound to the one before by "and".
+        // The last item is bound to the one before: by "and" or a comma, not by "or".
         let mut bound = false;
         loop {
             let before = items.len();
@@ -242,7 +242,7 @@ impl<'t> Parser<'t> {
             if !self.separator() {
                 return Ok(items);
             }
-            bound = self.tokens[start..self.at].iter().all(is_and);
+            bound = !self.tokens[start..self.at].iter().any(is_or);
         }
     }
 
@@ -416,11 +416,13 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// "and", in any spelling.
-fn is_and(token: &Token) -> bool {
+/// "or", in any spelling.
+fn is_or(token: &Token) -> bool {
     match &token.kind {
-        TokenKind::Sign(sign) => *sign == '∧',
-        TokenKind::Word(word) | TokenKind::Text(word) => word.eq_ignore_ascii_case("and"),
+        TokenKind::Sign(sign) => *sign == '∨',
+        TokenKind::Word(word) | TokenKind::Text(word) => {
+            word.trim_matches([',', ';', '.', ' ']).eq_ignore_ascii_case("or")
+        }
         _ => false,
     }
 }

@@ -108,6 +108,8 @@ fn what_cannot_be_read_is_neither_right_nor_wrong() {
         "<answer></answer>",
         "∜16",
         "1 + \\unknown 5",
+        "\\{x | y > 3\\}",
+        "\\{x | x < 1, x > 2\\}",
     ];
     for text in texts {
         let verdict = lenient("5", text).verdict;

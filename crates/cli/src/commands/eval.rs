@@ -1,28 +1,29 @@
 //! `rocstar eval`: how good is a model?
 //!
-//! Invariants: what can be wrong with suites and settings is told before a model is loaded or a
-//! server is asked; however an evaluation ends, what was made is kept, and the command that goes on
+//! Invariants: what can be wrong with suites, settings and folders is told before the first attempt,
+//! and what can be known without model and server before one is loaded or asked; however an evaluation ends, what was made is kept, and the command that goes on
 //! with it is printed.
 
 mod identity;
 mod judge;
-mod list;
 mod options;
 mod player;
 mod rescore;
 mod show;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use rocstar_eval::metrics::Prices;
-use rocstar_eval::protocol::{JudgeIdentity, Protocol, SCHEMA_VERSION, Settings, SuiteIdentity};
+use rocstar_eval::protocol::{Protocol, SCHEMA_VERSION, Settings, SuiteIdentity};
 use rocstar_eval::report::{EvalResult, Status};
 use rocstar_eval::run::{Ended, Parts};
 use rocstar_eval::score::Judge;
 use rocstar_eval::store::{Store, StoreError};
 use rocstar_eval::suite::{self, Known, Suite};
+use rocstar_rollout::Player;
 use rocstar_sandbox::LocalSandbox;
 use tokio::runtime::Runtime;
 
@@ -30,6 +31,7 @@ use self::judge::{EndpointJudge, JudgeOptions};
 use self::options::ProtocolOptions;
 use self::player::{Open, Source};
 use self::show::Show;
+use super::data::list::List;
 use super::train::command_line;
 use super::train::stop::Stop;
 use crate::data::DataFolder;
@@ -39,7 +41,7 @@ use crate::service;
 use crate::settings::SandboxOptions;
 use crate::speaker::EndpointChoice;
 use crate::target::{Target, Which};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, plain};
 
 /// Where evaluations lie unless something else is asked for.
 const FOLDER: &str = "evals";
@@ -111,10 +113,18 @@ struct NewEval {
 struct Ready {
     source: Open,
     sandbox: Option<Arc<LocalSandbox>>,
-    judge: Option<JudgeIdentity>,
-    judging: Option<EndpointJudge>,
+    judge: Option<EndpointJudge>,
     runtime: Runtime,
     stop: Stop,
+}
+
+/// A suite whose evaluation can begin.
+struct Begun<'s> {
+    suite: &'s Suite,
+    settings: &'s Settings,
+    player: Box<dyn Player>,
+    store: Store,
+    path: PathBuf,
 }
 
 /// What tokens cost.
@@ -145,7 +155,10 @@ impl Eval {
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
         match self.command {
             Some(EvalCommand::Rescore(command)) => command.run(terminal),
-            None if self.new.list => list::show(&self.new.data, self.new.json, terminal),
+            None if self.new.list => {
+                let (folder, json) = (self.new.data, self.new.json);
+                List { folder, json }.run(terminal)
+            }
             None => self.new.run(terminal),
         }
     }
@@ -155,9 +168,20 @@ impl NewEval {
     fn run(&self, terminal: Terminal) -> anyhow::Result<Finish> {
         let suites = self.load_suites(None)?;
         let source = self.source()?;
-        let judge = self.judge.identity(&suites)?;
+        if let Source::Model(_, name) = &source {
+            self.check_folders(name, &suites)?;
+        }
+        self.judge.require(&suites)?;
         let runtime = service::runtime()?;
-        let judging = runtime.block_on(self.judge.connect(self.protocol.arena_hard()))?;
+        let judge = runtime.block_on(self.judge.connect(self.protocol.arena_hard()))?;
+        if let Some((judge, published)) =
+            judge.as_ref().and_then(|it| Some((it, it.published_other()?)))
+        {
+            terminal.note(format_args!(
+                "judge:     `{}`; published figures were judged by `{published}`",
+                judge.identity().model
+            ));
+        }
         let source = source.open(&self.running, &self.endpoint, (&runtime, terminal))?;
         // What the model's own template says already, a prompt need not say again.
         let suites = match source.prompt() {
@@ -169,40 +193,62 @@ impl NewEval {
         } else {
             None
         };
-        let ready = Ready { source, sandbox, judge, judging, runtime, stop: Stop::new()? };
+        let ready = Ready { source, sandbox, judge, runtime, stop: Stop::new()? };
+        let begun = self.begin(&suites, &ready)?;
         let mut all_complete = true;
-        for (suite, settings) in &suites {
-            all_complete &= self.measure(suite, settings, &ready, terminal)?;
+        for one in begun {
             if ready.stop.is_asked() {
-                break;
+                if all_complete {
+                    terminal.note(format_args!("go on with: {}", resume_command()));
+                }
+                return Ok(Finish::Bad);
             }
+            all_complete &= self.measure(one, &ready, terminal)?;
         }
         Ok(Finish::from_good(all_complete))
     }
 
-    /// One suite; whether every attempt is there.
-    fn measure(
+    /// Begins the evaluations of all suites, or none of them: what is wrong with a folder or a
+    /// setting shows before the first attempt.
+    fn begin<'s>(
         &self,
-        suite: &Suite,
-        settings: &Settings,
+        suites: &'s [(Suite, Settings)],
         ready: &Ready,
-        terminal: Terminal,
-    ) -> anyhow::Result<bool> {
-        let protocol = Protocol {
+    ) -> anyhow::Result<Vec<Begun<'s>>> {
+        self.check_folders(&ready.source.identity().name, suites)?;
+        let players: anyhow::Result<Vec<Box<dyn Player>>> = suites
+            .iter()
+            .map(|(_, settings)| ready.source.player(settings, ready.sandbox.clone()))
+            .collect();
+        let begin = |((suite, settings), player): (&'s (Suite, Settings), _)| {
+            let protocol = self.protocol_of(suite, settings, ready);
+            let path = self.folder(&protocol.model.name, &suite.name);
+            let store = self.store(&path, &protocol)?;
+            Ok(Begun { suite, settings, player, store, path })
+        };
+        suites.iter().zip(players?).map(begin).collect()
+    }
+
+    fn protocol_of(&self, suite: &Suite, settings: &Settings, ready: &Ready) -> Protocol {
+        let judge = ready.judge.as_ref().filter(|_| suite.scorer == suite::Scorer::Judge);
+        Protocol {
             schema: SCHEMA_VERSION,
             rocstar: env!("CARGO_PKG_VERSION").to_owned(),
             model: ready.source.identity().clone(),
             suite: SuiteIdentity::new(suite, self.protocol.limit()),
-            judge: ready.judge.clone().filter(|_| suite.scorer == suite::Scorer::Judge),
+            judge: judge.map(EndpointJudge::identity),
             settings: settings.clone(),
-        };
-        let player = ready.source.player(settings, ready.sandbox.clone())?;
-        let store = self.store(&protocol)?;
+        }
+    }
+
+    /// One suite; whether every attempt is there.
+    fn measure(&self, begun: Begun<'_>, ready: &Ready, terminal: Terminal) -> anyhow::Result<bool> {
+        let Begun { suite, settings, player, store, path } = begun;
         terminal.note(format_args!("protocol:  {}", settings.summary()));
         let parts = Parts {
             suite,
             player: player.as_ref(),
-            judge: ready.judging.as_ref().map(|judge| judge as &dyn Judge),
+            judge: ready.judge.as_ref().map(|judge| judge as &dyn Judge),
             prices: self.prices.prices(),
         };
         let show = Show::new(suite, terminal);
@@ -212,7 +258,7 @@ impl NewEval {
         let (ended, store) = ready.runtime.block_on(run);
         show.finish();
         let result = store.and_then(|store| store.saved().result.clone());
-        self.conclude(ended, result, &protocol, terminal)
+        self.conclude(ended, result, &path, terminal)
     }
 
     /// The suites with the settings that each is asked under.
@@ -223,7 +269,7 @@ impl NewEval {
         let places = self.data.places()?;
         let mut suites = Vec::with_capacity(self.suites.len());
         for name in &self.suites {
-            let known = Known::named(name.split('/').next().unwrap_or(name));
+            let known = Known::of(name);
             let scorer = known.map_or(suite::Scorer::Math, |known| known.scorer);
             let mut settings = self.protocol.settings(scorer, known)?;
             if let Some(prompt) = prompt
@@ -252,36 +298,39 @@ impl NewEval {
         Source::new(targets?, &self.targets)
     }
 
-    /// The evaluation's folder, begun or gone on with.
-    fn store(&self, protocol: &Protocol) -> anyhow::Result<Store> {
-        let path = self.folder(protocol);
-        let store = if self.resume && path.join("protocol.json").exists() {
-            Store::resume(&path, protocol)
-        } else {
-            Store::create(&path, protocol)
-        };
-        store.map_err(|error| {
-            let hint = match &error {
-                StoreError::Exists(_) => {
-                    "go on with it by `--resume`, or choose another folder with `--out DIR`"
-                }
-                StoreError::ProtocolChanged { .. } => {
-                    "give the settings as they were, or begin another evaluation with `--out DIR`; \
-                     more samples or problems are no change"
-                }
-                _ => return error.into(),
-            };
-            anyhow::Error::new(WrongUse(error.to_string())).hint(hint)
-        })
+    /// The folders can be begun or gone on with, and are as many as the suites.
+    fn check_folders(&self, model: &str, suites: &[(Suite, Settings)]) -> anyhow::Result<()> {
+        let mut all = BTreeSet::new();
+        for (suite, _) in suites {
+            let path = self.folder(model, &suite.name);
+            if !self.resume && Store::is_at(&path) {
+                return Err(refused(StoreError::Exists(path)));
+            }
+            if let Some(twice) = all.replace(path) {
+                let problem = format!("two suites would lie in {}", twice.display());
+                return Err(WrongUse::error(problem)).hint("measure them one after another");
+            }
+        }
+        Ok(())
     }
 
-    fn folder(&self, protocol: &Protocol) -> PathBuf {
-        let suite = folder_name(&protocol.suite.name);
+    /// The evaluation's folder, begun or gone on with.
+    fn store(&self, path: &Path, protocol: &Protocol) -> anyhow::Result<Store> {
+        let store = if self.resume && Store::is_at(path) {
+            Store::resume(path, protocol)
+        } else {
+            Store::create(path, protocol)
+        };
+        store.map_err(refused)
+    }
+
+    fn folder(&self, model: &str, suite: &str) -> PathBuf {
+        let suite = folder_name(suite);
         match &self.out {
             Some(out) if self.suites.len() == 1 => out.clone(),
             Some(out) => out.join(suite),
             None => {
-                let model = folder_name(&protocol.model.name);
+                let model = folder_name(model);
                 Path::new(FOLDER).join(format!("{model}-{suite}"))
             }
         }
@@ -292,16 +341,15 @@ impl NewEval {
         &self,
         ended: Result<Ended, rocstar_eval::run::RunError>,
         result: Option<EvalResult>,
-        protocol: &Protocol,
+        path: &Path,
         terminal: Terminal,
     ) -> anyhow::Result<bool> {
-        let path = self.folder(protocol);
         let mut complete = false;
         if let Some(result) = result {
             show::result(&result, self.json, terminal)?;
             complete = result.status == Status::Complete;
             for (cause, count) in &result.failures {
-                terminal.note(format_args!("{count} × failed: {cause}"));
+                terminal.note(format_args!("{count} × failed: {}", plain(cause)));
             }
             if !complete {
                 terminal.note(format_args!("partial: {} attempts are missing", result.missing));
@@ -319,6 +367,21 @@ impl NewEval {
             }),
         }
     }
+}
+
+/// A folder that can't be used, with what to do.
+fn refused(error: StoreError) -> anyhow::Error {
+    let hint = match &error {
+        StoreError::Exists(_) => {
+            "go on with it by `--resume`, or choose another folder with `--out DIR`"
+        }
+        StoreError::ProtocolChanged { .. } => {
+            "give the settings as they were, or begin another evaluation with `--out DIR`; \
+             more samples or problems are no change"
+        }
+        _ => return error.into(),
+    };
+    anyhow::Error::new(WrongUse(error.to_string())).hint(hint)
 }
 
 /// The command that goes on with this evaluation.

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::partial::Partial;
 use crate::python::cache_directory;
+use crate::sums;
 
 /// What it is called where a model is asked for.
 pub(crate) const NAME: &str = "built-in:quickstart";
@@ -43,7 +44,7 @@ pub(crate) fn folder() -> anyhow::Result<PathBuf> {
         hash.update(content);
     }
     let digest = hash.finalize();
-    let short: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+    let short = sums::hexadecimal(&digest[..8]);
     let place = cache_directory()?.join("built-in").join(format!("quickstart-{short}"));
     if place.exists() {
         return Ok(place);

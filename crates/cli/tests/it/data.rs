@@ -82,9 +82,11 @@ impl HubState {
             let entries: Value = self.files.iter().map(entry).chain([folder]).collect();
             send(&mut stream, "200 OK", "", entries.to_string().as_bytes(), WHOLE);
         } else if path.starts_with(&format!("{api}/revision/")) {
-            let is_known = path.ends_with("/main") || path.ends_with(self.commit);
+            let is_old = path.ends_with("/old");
+            let is_known = is_old || path.ends_with("/main") || path.ends_with(self.commit);
             let status = if is_known { "200 OK" } else { "404 Not Found" };
-            let body = json!({ "sha": self.commit }).to_string();
+            let sha = if is_old { COMMIT.replace('0', "f") } else { self.commit.to_owned() };
+            let body = json!({ "sha": sha }).to_string();
             send(&mut stream, status, "", body.as_bytes(), WHOLE);
         } else if let Some(bytes) = path.strip_prefix(&resolve).and_then(|it| self.files.get(it)) {
             self.asked.lock().unwrap().push(head.join("\n").to_lowercase());
@@ -292,4 +294,30 @@ fn the_list_shows_which_data_is_here() {
     let suite = listed(command, "aime24");
     assert_eq!(suite["path"], data.join("aime24.jsonl").to_str().unwrap());
     assert_eq!((&suite["problems"], &suite["scorer"]), (&json!(30), &json!("math")));
+}
+
+#[test]
+fn another_revision_or_strange_files_are_no_data_that_is_here() {
+    let harness = Harness::new();
+    let hub = HubState::new("owner/sums", COMMIT, &[("sums.jsonl", FIRST)]);
+    let (hub, state) = start(hub);
+    let wanted = ["owner/sums", "--file", "sums.jsonl", "--to", "here"];
+    let first = fetch(&harness, &hub, &wanted);
+    assert!(first.status.success(), "{}", show(&first));
+    let with = |revision: &str| {
+        let output = fetch(&harness, &hub, &[&wanted[..], &["--revision", revision]].concat());
+        show(&output)
+    };
+    assert!(with("main").contains("already here"), "{}", with("main"));
+    let old = with("old");
+    assert!(old.starts_with("exit status: 2") && old.contains("holds other files"), "{old}");
+    assert_eq!(state.asked.lock().unwrap().len(), 1);
+
+    let folder = harness.path().join("here/owner--sums");
+    std::fs::remove_file(folder.join("source.json")).unwrap();
+    let strange = fetch(&harness, &hub, &wanted);
+    let strange = show(&strange);
+    assert!(strange.starts_with("exit status: 2"), "{strange}");
+    assert!(strange.contains("holds files that were not fetched"), "{strange}");
+    assert_eq!(state.asked.lock().unwrap().len(), 1);
 }

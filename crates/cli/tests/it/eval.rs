@@ -12,18 +12,23 @@ use crate::harness::{Harness, show};
 use crate::quickstart;
 
 const MODEL: &str = "built-in:quickstart";
-/// A few problems of what the model was made for, without the tool.
-const SHORT: [&str; 9] = [
-    "--suite",
-    "practice",
-    "--limit",
-    "4",
-    "--temperature",
-    "1",
-    "--response-tokens",
-    "60",
-    "--json",
-];
+/// A few problems of what the model was made for: with little room, and with more than it takes.
+const SHORT: [&str; 9] = practice("60");
+const ROOMY: [&str; 9] = practice("300");
+
+const fn practice(tokens: &'static str) -> [&'static str; 9] {
+    [
+        "--suite",
+        "practice",
+        "--limit",
+        "4",
+        "--temperature",
+        "1",
+        "--response-tokens",
+        tokens,
+        "--json",
+    ]
+}
 
 /// Runs an evaluation that must be complete, and gives its result.
 fn evaluated(harness: &Harness, arguments: &[&str]) -> Value {
@@ -122,6 +127,15 @@ fn what_is_no_suite_is_refused_with_what_would_be() {
     assert!(shown.contains("`temperature` must be at least 0"), "{shown}");
     let shown = harness.run(&["eval", MODEL, "--suite", "arena-hard"]);
     assert!(shown.starts_with("exit status: 2"), "{shown}");
+    std::fs::create_dir(harness.path().join("gsm8k")).unwrap();
+    std::fs::write(harness.path().join("gsm8k/train.jsonl"), "{\"problem\": \"1+1\"}\n").unwrap();
+    let shown = harness.run(&["eval", MODEL, "--suite", "gsm8k/train.jsonl"]);
+    assert!(shown.contains("gsm8k/train.jsonl:1: answer"), "{shown}");
+    let shown = harness.run(&["eval", "http://127.0.0.1:9", "--best", "--suite", "practice"]);
+    assert!(
+        shown.contains("is a server") && shown.contains("only runs have checkpoints"),
+        "{shown}"
+    );
     let listed = harness.run(&["eval", "--list"]);
     assert!(listed.starts_with("exit status: 0") && listed.contains("aime25"), "{listed}");
 }
@@ -187,19 +201,6 @@ impl Drop for Server {
         let _ = self.0.wait();
     }
 }
-
-/// A few problems of what the model was made for, with more room than it takes.
-const ROOMY: [&str; 9] = [
-    "--suite",
-    "practice",
-    "--limit",
-    "4",
-    "--temperature",
-    "1",
-    "--response-tokens",
-    "300",
-    "--json",
-];
 
 #[test]
 fn a_model_and_a_server_of_it_give_the_same_figures() {

@@ -14,6 +14,7 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
         are_tokens_exact: false,
         tool_calls: "server".to_owned(),
         tool_answer_chars: 2048,
+        settings: serde_json::Map::new(),
     };
     let protocol = Protocol {
         schema: crate::protocol::SCHEMA_VERSION,
@@ -35,7 +36,7 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
         response_tokens_mean: Some(10.0),
     };
     EvalResult {
-        win_rate: None,
+        win_rates: std::collections::BTreeMap::new(),
         schema: crate::report::SCHEMA_VERSION,
         status: Status::Complete,
         missing: 0,
@@ -48,6 +49,7 @@ fn result(name: &str, values: &[(&str, &[f64])]) -> EvalResult {
             output_tokens: None,
             tokens_per_second: None,
             cost: None,
+            prices: None,
         },
         problems: values.iter().map(problem).collect(),
     }

@@ -111,6 +111,9 @@ pub struct Spent {
     /// In the currency of the prices, where they were given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// The prices that the cost was reckoned with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prices: Option<Prices>,
 }
 
 /// Whether two answers are equal.
@@ -128,12 +131,13 @@ pub fn figures(
     let samples = tried.iter().map(|problem| problem.outcomes.len()).min()?;
     let all: Vec<Outcome<'_>> = tried.iter().flat_map(|it| it.outcomes.iter().copied()).collect();
     let values: Vec<Vec<f64>> = tried.iter().map(|problem| values(problem)).collect();
-    let categories = by_category(&tried);
-    let score = if weighs_categories && !categories.is_empty() {
-        mean_of_categories(&categories)
+    let of = || tried.iter().map(|problem| problem.category).zip(values.iter().map(Vec::as_slice));
+    let score = if weighs_categories {
+        Estimate::of_categories(of())?
     } else {
         Estimate::of_samples(&values)?
     };
+    let categories = by_category(of());
     let share = |holds: &dyn Fn(&Outcome<'_>) -> bool| {
         all.iter().filter(|outcome| holds(outcome)).count() as f64 / all.len() as f64
     };
@@ -175,14 +179,14 @@ pub fn spent<'a>(
     let read = |attempt: &Attempt| {
         let tokens = attempt.tokens;
         let of_tools = tokens.response_tokens?.saturating_sub(tokens.policy_tokens?);
-        Some(tokens.prompt_tokens? + of_tools)
+        Some(tokens.prompt_tokens?.saturating_add(of_tools))
     };
     let input_tokens: Option<usize> = attempts.map(read).sum();
     let cost = prices.zip(input_tokens.zip(output_tokens)).map(|(prices, (input, output))| {
         (input as f64 * prices.input_per_million + output as f64 * prices.output_per_million) / 1e6
     });
     let rate = output_tokens.filter(|_| seconds > 0.0).map(|tokens| tokens as f64 / seconds);
-    Spent { seconds, input_tokens, output_tokens, tokens_per_second: rate, cost }
+    Spent { seconds, input_tokens, output_tokens, tokens_per_second: rate, cost, prices }
 }
 
 fn values(problem: &Sampled<'_>) -> Vec<f64> {
@@ -258,14 +262,30 @@ fn parts(problems: &[&Sampled<'_>]) -> BTreeMap<String, f64> {
     sums.into_iter().map(|(name, (sum, weight))| (name.to_owned(), sum / weight)).collect()
 }
 
-fn by_category(problems: &[&Sampled<'_>]) -> BTreeMap<String, Category> {
-    let mut all: BTreeMap<&str, Vec<Vec<f64>>> = BTreeMap::new();
-    for problem in problems {
-        if let Some(category) = problem.category {
-            all.entry(category).or_default().push(values(problem));
+impl Estimate {
+    /// avg@k where categories weigh alike: the plain mean of the categories' means. Scores of a
+    /// problem come with its category; where none has one, problems weigh alike.
+    pub(crate) fn of_categories<'a>(
+        problems: impl Iterator<Item = (Option<&'a str>, &'a [f64])> + Clone,
+    ) -> Option<Self> {
+        let categories = by_category(problems.clone());
+        if categories.is_empty() {
+            return Self::of_samples(&problems.map(|(_, values)| values).collect::<Vec<_>>());
+        }
+        Some(mean_of_categories(&categories))
+    }
+}
+
+fn by_category<'a>(
+    problems: impl Iterator<Item = (Option<&'a str>, &'a [f64])>,
+) -> BTreeMap<String, Category> {
+    let mut all: BTreeMap<&str, Vec<&[f64]>> = BTreeMap::new();
+    for (category, values) in problems.filter(|(_, values)| !values.is_empty()) {
+        if let Some(category) = category {
+            all.entry(category).or_default().push(values);
         }
     }
-    let category = |(name, values): (&str, Vec<Vec<f64>>)| {
+    let category = |(name, values): (&str, Vec<&[f64]>)| {
         let score = Estimate::of_samples(&values)?;
         Some((name.to_owned(), Category { problems: values.len(), score }))
     };

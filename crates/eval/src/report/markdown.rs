@@ -10,14 +10,14 @@ pub(super) fn result(result: &EvalResult) -> String {
     let mut text = format!("# {} on {}\n\n", protocol.model.name, protocol.suite.name);
     if result.status == Status::Partial {
         text += &format!("**Partial: {} attempts are missing.**\n\n", result.missing);
-        for (cause, count) in &result.failures {
-            text += &format!("- {count} ×: {}\n", one_line(cause));
-        }
-        text += if result.failures.is_empty() { "" } else { "\n" };
     }
+    for (cause, count) in &result.failures {
+        text += &format!("- {count} × failed: {}\n", one_line(cause));
+    }
+    text += if result.failures.is_empty() { "" } else { "\n" };
     text += "| | |\n|---|---:|\n";
     for (name, value) in rows(result) {
-        text += &format!("| {name} | {value} |\n");
+        text += &format!("| {} | {value} |\n", one_line(&name).replace('|', "\\|"));
     }
     text += &format!("\nProtocol: {}\n\n", protocol.settings.summary());
     let json = serde_json::to_string_pretty(protocol).unwrap_or_default();
@@ -35,9 +35,10 @@ pub(super) fn rows(result: &EvalResult) -> Vec<(String, String)> {
     rows.add("problems", figures.problems.to_string());
     rows.add("attempts", figures.attempts.to_string());
     rows.add(format!("avg@{}", figures.samples), estimate(figures.score));
-    if let Some(rate) = &result.win_rate {
+    for (category, rate) in &result.win_rates {
         let (lower, upper) = (percent(rate.interval.lower), percent(rate.interval.upper));
-        rows.add("win rate", format!("{} ({lower} to {upper})", percent(rate.value)));
+        let value = format!("{} ({lower} to {upper})", percent(rate.value));
+        rows.add(format!("win rate, {category}"), value);
     }
     for at in chosen(&figures.pass) {
         rows.add(format!("pass@{}", at.k), estimate(at.estimate));

@@ -21,6 +21,10 @@ pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError>
         fs::rename(&partial, path)?;
         File::open(folder)?.sync_all()
     });
+    if written.is_err() {
+        // Room on a full disk.
+        let _ = fs::remove_file(&partial);
+    }
     written.map_err(on_file("write", path))
 }
 

@@ -3,7 +3,7 @@
 //! Revisions are commits of the hub's data sets, so that a name always means the same bytes. Sums
 //! stand where they could be confirmed from more than one public source.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{DataPlaces, Prompt, Scorer, SuiteError};
 use crate::bfcl::Category;
@@ -274,6 +274,16 @@ impl Known {
     /// The suite of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         KNOWN.iter().find(|known| known.name == name)
+    }
+
+    /// The suite that `name_or_path` names, or names a part of. A file is one's own, also in a folder
+    /// that is called like a suite.
+    pub fn of(name_or_path: &str) -> Option<&'static Self> {
+        let (name, has_part) = match name_or_path.split_once('/') {
+            Some((name, _)) => (name, true),
+            None => (name_or_path, false),
+        };
+        Self::named(name).filter(|_| !has_part || !Path::new(name_or_path).is_file())
     }
 
     /// The name that is most like `text`, if any is alike; in any case and with any separators.

@@ -115,7 +115,7 @@ impl Balance {
         let it = &mut self.standings[best];
         it.running += 1;
         it.outstanding_tokens += tokens;
-        it.begun_since_load += tokens;
+        it.begun_since_load = it.begun_since_load.saturating_add(tokens);
         if !it.limits.interval.is_zero() {
             it.next_start = Some(it.next_start.map_or(now, |at| at.max(now)) + it.limits.interval);
         }
@@ -209,8 +209,9 @@ impl Standing {
     /// Room for another request of `tokens`, those that wait there and those on their way taken off.
     fn free_tokens(&self, tokens: usize) -> i64 {
         let Some(load) = self.load else { return 0 };
-        let promised = self.begun_since_load + load.waiting.saturating_mul(tokens);
-        load.free_tokens() as i64 - promised as i64
+        let waiting = load.waiting.saturating_mul(tokens);
+        let number = |tokens: usize| i64::try_from(tokens).unwrap_or(i64::MAX);
+        number(load.free_tokens()) - number(self.begun_since_load.saturating_add(waiting))
     }
 }
 
@@ -260,6 +261,18 @@ mod tests {
         balance.tell(0, Some(load(0.5, 3)));
         balance.tell(1, Some(load(0.4, 0)));
         assert_eq!(balance.choose(100, None, now), Choice::Take(1));
+    }
+
+    #[test]
+    fn wild_loads_are_compared_all_the_same() {
+        let now = Instant::now();
+        let mut balance = Balance::new([LIMITS; 2]);
+        let most = 1 << 48;
+        balance.tell(0, Some(Load { free_share: 1.0, total_tokens: Some(most), waiting: most }));
+        balance.tell(1, Some(Load { free_share: 0.5, total_tokens: Some(1000), waiting: 0 }));
+        assert_eq!(balance.choose(1 << 32, None, now), Choice::Take(1));
+        balance.tell(0, Some(Load { free_share: 1.0, total_tokens: Some(most), waiting: 0 }));
+        assert_eq!(balance.choose(1 << 32, None, now), Choice::Take(0));
     }
 
     #[test]

@@ -14,7 +14,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::error::{Fault, RemoteError};
 use super::options::EndpointOptions;
-use super::wire::{Reach, WireError, refusal};
+use super::wire::{QUOTA_USED_UP, Reach, WireError, refusal};
+use super::words::{Key, plain, without_secrets};
 
 /// Most bytes of a refusal that are read.
 const MOST_REFUSAL_BYTES: usize = 64 << 10;
@@ -38,12 +39,13 @@ impl Address {
     pub(super) fn parse(url: &str) -> Result<Self, String> {
         let parsed = reqwest::Url::parse(url);
         let hint = "must be an address such as http://localhost:8000";
-        let parsed = parsed.map_err(|problem| format!("{hint}: `{url}`: {problem}"))?;
+        let shown = without_secrets(url);
+        let parsed = parsed.map_err(|problem| format!("{hint}: `{shown}`: {problem}"))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-            return Err(format!("{hint}, is `{url}`"));
+            return Err(format!("{hint}, is `{shown}`"));
         }
-        if parsed.query().is_some() || parsed.fragment().is_some() || !parsed.username().is_empty()
-        {
+        let has_user = !parsed.username().is_empty() || parsed.password().is_some();
+        if parsed.query().is_some() || parsed.fragment().is_some() || has_user {
             return Err("must have no user, no `?` and no `#`: keys go into a variable".to_owned());
         }
         let whole = url.trim_end_matches('/');
@@ -64,6 +66,7 @@ pub(super) struct Client {
     http: reqwest::Client,
     pub(super) address: Address,
     headers: HeaderMap,
+    key: Key,
     first_byte: Duration,
     idle: Duration,
     whole: Duration,
@@ -81,21 +84,21 @@ impl Client {
     /// # Errors
     /// The settings can't work, or the key isn't there.
     pub(super) fn new(options: &EndpointOptions) -> Result<Self, RemoteError> {
-        let url = options.url.clone();
+        // It may be wrong, and then a key may be in it.
+        let url = without_secrets(&options.url);
         let problems = options.validate();
         if !problems.is_empty() {
             return Err(RemoteError::Options { url, problems });
         }
-        let failed = |problem: String| RemoteError::Options {
-            url: options.url.clone(),
-            problems: vec![problem],
-        };
+        let failed =
+            |problem: String| RemoteError::Options { url: url.clone(), problems: vec![problem] };
         let address = Address::parse(&options.url).map_err(failed)?;
-        let mut headers = HeaderMap::new();
+        let (mut headers, mut known_key) = (HeaderMap::new(), Key::default());
         if !options.api_key_env.is_empty() {
             let variable = options.api_key_env.clone();
             let key = std::env::var(&variable).ok().filter(|key| !key.is_empty());
-            let key = key.ok_or(RemoteError::KeyMissing { url, variable })?;
+            let key = key.ok_or_else(|| RemoteError::KeyMissing { url: url.clone(), variable })?;
+            known_key = Key::new(key.trim());
             let value = HeaderValue::from_str(&format!("Bearer {}", key.trim()));
             let mut value = value.map_err(|_| {
                 failed(format!("the key in `{}` has odd characters", options.api_key_env))
@@ -114,6 +117,7 @@ impl Client {
             http,
             address,
             headers,
+            key: known_key,
             first_byte: Duration::from_millis(options.first_byte_ms),
             idle: Duration::from_millis(options.idle_ms),
             whole: Duration::from_millis(options.request_ms),
@@ -141,7 +145,17 @@ impl Client {
         timeout(self.whole, work).await.unwrap_or_else(|_| Err(slow("no end", self.whole)))
     }
 
-    /// Gets a text, of at most so many bytes.
+    /// A fault without the key, should the server repeat it.
+    pub(super) fn redact(&self, fault: Fault) -> Fault {
+        fault.reword(|words| self.key.redact(words))
+    }
+
+    /// What a server says, fit for a message.
+    pub(super) fn words(&self, text: &str) -> String {
+        self.key.redact(&plain(text))
+    }
+
+    /// Gets a text of at most so many bytes, all of it as soon as an answer must begin.
     pub(super) async fn get(&self, url: &str, most_bytes: usize) -> Result<Vec<u8>, Fault> {
         struct Kept {
             bytes: Vec<u8>,
@@ -161,7 +175,8 @@ impl Client {
         let mut kept = Kept { bytes: Vec::new(), most_bytes };
         let wait = self.idle.min(self.first_byte);
         let work = self.answer(request, wait, &mut kept);
-        timeout(self.whole, work).await.unwrap_or_else(|_| Err(slow("no end", self.whole)))?;
+        let got = timeout(wait, work).await.unwrap_or_else(|_| Err(slow("no end", wait)));
+        got.map_err(|fault| self.redact(fault))?;
         Ok(kept.bytes)
     }
 
@@ -190,7 +205,7 @@ impl Client {
                 Fault::broken(format!("the answer broke off: {}", chain(&error.without_url())))
             })?;
             let Some(bytes) = chunk else { return Ok(()) };
-            match reading.push(&bytes).map_err(|error| Fault::broken(error.to_string()))? {
+            match reading.push(&bytes)? {
                 Reach::More => {}
                 Reach::CutOff => return Ok(()),
                 Reach::Done => {
@@ -217,7 +232,7 @@ impl Client {
         let cause = format!("status {}: {message}", status.as_u16());
         match status {
             // No pause brings back what was used up.
-            StatusCode::TOO_MANY_REQUESTS if code.as_deref() != Some("insufficient_quota") => {
+            StatusCode::TOO_MANY_REQUESTS if code.as_deref() != Some(QUOTA_USED_UP) => {
                 Fault::Busy { retry_after_ms, cause }
             }
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY => {
@@ -270,7 +285,16 @@ mod tests {
         assert_eq!(address("http://h:8000/v1/"), both("http://h:8000", "http://h:8000/v1"));
         assert_eq!(address("https://h/a/v1"), both("https://h/a", "https://h/a/v1"));
         assert_eq!(address("https://h/v1beta/o"), both("https://h/v1beta/o", "https://h/v1beta/o"));
-        for wrong in ["", "h:8000", "ftp://h", "http://", "http://k@h", "http://h?key=k", "/x"] {
+        for wrong in [
+            "",
+            "h:8000",
+            "ftp://h",
+            "http://",
+            "http://k@h",
+            "http://:k@h",
+            "http://h?key=k",
+            "/x",
+        ] {
             assert!(address(wrong).is_err(), "{wrong}");
         }
     }

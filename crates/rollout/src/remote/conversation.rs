@@ -61,6 +61,12 @@ impl RemoteConversation {
         };
         let mut dialogue = Dialogue::new(&self.rules, opening);
         let finish = dialogue.run(hear).await.map_err(ConversationError::from)?;
+        if dialogue.turns.is_empty() {
+            let said = dialogue.refusal.map_or_else(String::new, |refusal| format!(": {refusal}"));
+            let cause =
+                format!("the conversation fills the model's context; begin a new one{said}");
+            return Err(ConversationError::Failed { cause });
+        }
         let tokens = dialogue.tokens();
         let runs = dialogue.turns.iter().flat_map(|turn| &turn.calls);
         let reply = Reply {

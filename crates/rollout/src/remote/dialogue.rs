@@ -4,7 +4,8 @@
 //! did is in the attempt; a failure of ours is tried again and then leaves none. The budget of tokens
 //! follows what the server counts. The answers of tools are counted with the request that carries
 //! them, so the last ones may exceed the budget; where a server counts nothing, four bytes of text
-//! are taken for a token, for the budget only.
+//! are taken for a token, for the budget only. What is left of the budget is asked for as far as the
+//! context has room for it, so that a long budget and a short context end as they do in tokens.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,6 +19,7 @@ use super::ask::{ChatAsk, ChatEnd, ChatReply};
 use super::endpoints::{ChatHeard, Endpoints};
 use super::error::RemoteError;
 use super::player::ChatOptions;
+use super::room::{self, Told};
 use super::tally::{TOKEN_BYTES, Tally};
 use super::tools::{Dialect, Found, Written, cut};
 use crate::conversation::Heard;
@@ -131,12 +133,25 @@ pub(super) struct Dialogue<'run> {
     pub(super) turns: Vec<AttemptTurn>,
     pub(super) timing: Timing,
     tally: Tally,
+    /// Longest sequence, where it is told.
+    context_tokens: Option<usize>,
+    /// What the server said where the prompt filled the context.
+    pub(super) refusal: Option<RemoteError>,
+}
+
+/// What came of asking for a turn.
+enum Asked {
+    /// An answer that could have had so many tokens.
+    Reply(ChatReply, usize),
+    /// The prompt fills the context, as this refusal says where one did.
+    Full(Option<RemoteError>),
 }
 
 impl<'run> Dialogue<'run> {
     pub(super) fn new(rules: &'run Rules, opening: Opening<'run>) -> Self {
         let (turns, tally, timing) = (Vec::new(), Tally::default(), Timing::default());
-        Self { rules, opening, turns, tally, timing }
+        let context_tokens = rules.endpoints.longest_tokens();
+        Self { rules, opening, turns, tally, timing, context_tokens, refusal: None }
     }
 
     /// Goes on until the model is done or cut off; `hear` is told as it comes.
@@ -191,29 +206,12 @@ impl<'run> Dialogue<'run> {
         if left == 0 {
             return Ok(Some(Finish::ToolAnswerTooLong));
         }
-        let ask = ChatAsk {
-            messages: std::mem::take(&mut self.opening.messages),
-            tools: self.opening.tools.clone(),
-            max_tokens: Some(left),
-            sampling: self.rules.options.sampling(),
-            draw: Key { turn: self.turns.len() as u32, ..self.opening.draw },
-        };
         let began = Instant::now();
-        let mut parts = |part: ChatHeard<'_>| {
-            hear(match part {
-                ChatHeard::Text(text) => Heard::Text(text),
-                ChatHeard::Again => Heard::Again,
-            });
-        };
-        let reply = self.rules.endpoints.ask(&ask, &mut parts).await;
+        let asked = self.ask(left, hear).await;
         self.timing.generating_us += micros(began.elapsed());
-        self.opening.messages = ask.messages;
-        let reply = match reply {
-            // The answers of the last turn fill the context.
-            Err(error) if error.is_context_full() && !self.turns.is_empty() => {
-                return Ok(Some(Finish::ToolAnswerTooLong));
-            }
-            reply => reply?,
+        let (reply, most) = match asked? {
+            Asked::Reply(reply, most) => (reply, most),
+            Asked::Full(refusal) => return Ok(Some(self.full(refusal))),
         };
         self.tally.add(&self.opening.messages, &reply);
         let written = self.rules.dialect.read(&reply, self.has_tools());
@@ -222,13 +220,69 @@ impl<'run> Dialogue<'run> {
             reasoning: reply.reasoning.clone(),
             calls: unrun(&written.calls),
         });
-        let finish = self.finish(&reply, &written);
+        let finish = self.finish(&reply, &written).map(|finish| match finish {
+            // The context was shorter than the budget.
+            Finish::TokenLimit if most < left => Finish::ContextLimit,
+            finish => finish,
+        });
         let turn = self.rules.dialect.turn(reply, &written, self.rules.return_reasoning);
         self.opening.messages.push(turn);
         if finish.is_none() {
             self.answer(&written, hear).await?;
         }
         Ok(finish)
+    }
+
+    /// Asks for a turn of at most `left` tokens, or of as many as the context has room for.
+    async fn ask(
+        &mut self,
+        left: usize,
+        hear: &mut (dyn FnMut(Heard<'_>) + Send),
+    ) -> Result<Asked, RemoteError> {
+        let least = self.tally.least_prompt();
+        let room = self.context_tokens.map_or(left, |context| context.saturating_sub(least));
+        let mut most = left.min(room);
+        if most == 0 {
+            return Ok(Asked::Full(None));
+        }
+        let mut ask = ChatAsk {
+            messages: std::mem::take(&mut self.opening.messages),
+            tools: self.opening.tools.clone(),
+            max_tokens: Some(most),
+            sampling: self.rules.options.sampling(),
+            draw: Key { turn: self.turns.len() as u32, ..self.opening.draw },
+        };
+        let mut parts = |part: ChatHeard<'_>| {
+            hear(match part {
+                ChatHeard::Text(text) => Heard::Text(text),
+                ChatHeard::Again => Heard::Again,
+            });
+        };
+        let asked = loop {
+            let refusal = match self.rules.endpoints.ask(&ask, &mut parts).await {
+                Err(error) if error.is_context_full() => error,
+                reply => break reply.map(|reply| Asked::Reply(reply, most)),
+            };
+            let Some(fewer) = room::fewer(&refusal, most) else {
+                break Ok(Asked::Full(Some(refusal)));
+            };
+            self.context_tokens = Told::read(&refusal).context_tokens.or(self.context_tokens);
+            (most, ask.max_tokens) = (fewer, Some(fewer));
+        };
+        self.opening.messages = ask.messages;
+        asked
+    }
+
+    /// The end of a dialogue whose prompt fills the context: the problem is too long to be read, or
+    /// the answers of the last turn are.
+    fn full(&mut self, refusal: Option<RemoteError>) -> Finish {
+        let told = refusal.as_ref().map(Told::read).unwrap_or_default();
+        self.refusal = refusal;
+        if self.turns.is_empty() {
+            self.tally.refuse(told.prompt_tokens);
+            return Finish::ContextLimit;
+        }
+        Finish::ToolAnswerTooLong
     }
 
     fn has_tools(&self) -> bool {

@@ -1,20 +1,20 @@
-//! Several servers as one: who answers, how often is tried, how long is paused.
+//! Several servers as one: what is known of each, and who gets the next request.
 //!
-//! Invariants: a request is answered once or ends in one error; a place at a server is given back
-//! however the request ends, also when nobody waits for it any more.
+//! Invariants: a place at a server is given back however the request ends, also when nobody waits
+//! for it any more; a server that is slow to tell its load holds up nobody.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures::future::BoxFuture;
-use rocstar_record::draw::Key;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use super::ask::{ChatAsk, ChatReply};
 use super::balance::{Balance, Choice, Ending, Limits};
 use super::client::{Client, Reading};
-use super::error::{Fault, RemoteError, pause_ms};
+use super::error::{Fault, RemoteError};
 use super::load::{Load, MOST_METRICS_BYTES};
 use super::options::{EndpointKind, EndpointOptions};
 use super::probe::probe;
@@ -23,6 +23,8 @@ use super::wire::{ChatReading, Reach, WireError};
 
 /// How often servers are asked for their load.
 const LOAD_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time that a server takes to tell its load, all of it.
+const LOAD_WAIT: Duration = Duration::from_secs(2);
 
 /// Servers that serve the same model.
 #[derive(Debug)]
@@ -60,6 +62,10 @@ pub struct EndpointFacts {
     pub model: String,
     /// Longest sequence, where it tells.
     pub longest_tokens: Option<usize>,
+    /// The format of calls where we find them; `None` where the server does.
+    pub own_call_format: Option<String>,
+    /// [`EndpointOptions::facts_of_figures`].
+    pub settings: serde_json::Map<String, serde_json::Value>,
 }
 
 /// What is heard while an answer comes.
@@ -102,16 +108,19 @@ impl Endpoints {
         });
         let balance = Mutex::new(Balance::new(limits));
         let shared = Arc::new(Shared { endpoints, balance, freed: Notify::new() });
-        shared.ask_for_loads().await;
+        let tell = (0..shared.endpoints.len()).map(|index| shared.ask_for_load(index));
+        futures::future::join_all(tell).await;
         let mut loads = JoinSet::new();
         if shared.balance().loads().any(|(load, _)| load.is_some()) {
-            let shared = Arc::clone(&shared);
-            loads.spawn(async move {
-                loop {
-                    tokio::time::sleep(LOAD_INTERVAL).await;
-                    shared.ask_for_loads().await;
-                }
-            });
+            for index in 0..shared.endpoints.len() {
+                let shared = Arc::clone(&shared);
+                loads.spawn(async move {
+                    loop {
+                        tokio::time::sleep(LOAD_INTERVAL).await;
+                        shared.ask_for_load(index).await;
+                    }
+                });
+            }
         }
         Ok(Self { shared, _loads: loads })
     }
@@ -124,12 +133,14 @@ impl Endpoints {
             kind: endpoint.kind,
             model: endpoint.model.clone(),
             longest_tokens: endpoint.longest_tokens,
+            own_call_format: endpoint.options.own_call_format().map(str::to_owned),
+            settings: endpoint.options.facts_of_figures(),
         })
         .collect()
     }
 
     /// The model and where it is served, as results name it.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         let endpoints = &self.shared.endpoints;
         let model = endpoints.first().map_or("", |endpoint| endpoint.model.as_str());
         let urls: Vec<&str> = endpoints.iter().map(|it| it.options.url.as_str()).collect();
@@ -137,9 +148,14 @@ impl Endpoints {
     }
 
     /// Most requests at once, over all servers.
-    pub fn max_concurrent(&self) -> usize {
+    pub(super) fn max_concurrent(&self) -> usize {
         let all = self.shared.endpoints.iter();
         all.fold(0, |sum, it| sum.saturating_add(it.options.max_concurrent))
+    }
+
+    /// Longest sequence that all of them take, as far as they tell.
+    pub(super) fn longest_tokens(&self) -> Option<usize> {
+        self.all().iter().filter_map(|endpoint| endpoint.longest_tokens).min()
     }
 
     pub(super) fn all(&self) -> &[Endpoint] {
@@ -149,10 +165,11 @@ impl Endpoints {
     /// Tokens that the caches hold and that are free in them, as far as servers tell.
     pub(super) fn room(&self) -> Option<(usize, usize)> {
         let balance = self.shared.balance();
-        let mut room = (0, 0);
+        let mut room = (0_usize, 0_usize);
         for (load, _) in balance.loads() {
             let load = load?;
-            room = (room.0 + load.total_tokens?, room.1 + load.free_tokens());
+            let (total, free) = (load.total_tokens?, load.free_tokens());
+            room = (room.0.saturating_add(total), room.1.saturating_add(free));
         }
         Some(room)
     }
@@ -170,77 +187,18 @@ impl Endpoints {
         self.send(expected_tokens(ask), ask.draw, &mut job).await
     }
 
-    /// Runs a job of about so many tokens at one of the servers, as often as it is worth it.
-    pub(super) async fn send<J: Job>(
+    /// Waits for a place at one of the servers, not at `avoid` where there is another.
+    pub(super) async fn take(
         &self,
         tokens: usize,
-        draw: Key,
-        job: &mut J,
-    ) -> Result<J::Answer, RemoteError> {
-        let (mut tries, mut waits, mut avoid) = (0, 0, None);
-        let servers = self.shared.endpoints.len();
-        let mut busy_since = None;
-        loop {
-            let place = self.shared.take(tokens, avoid).await?;
-            let index = place.index;
-            let endpoint = &self.shared.endpoints[index];
-            let options = &endpoint.options;
-            let url = || options.url.clone();
-            let pause = |failures| {
-                let pause =
-                    pause_ms(options.first_pause_ms, options.longest_pause_ms, failures, draw);
-                Duration::from_millis(pause)
-            };
-            match job.run(endpoint).await {
-                Ok(answer) => {
-                    place.end(Ending::Answered);
-                    return Ok(answer);
-                }
-                Err(Fault::Refused { status, code, message }) => {
-                    place.end(Ending::Answered);
-                    return Err(RemoteError::Refused { url: url(), status, code, message });
-                }
-                Err(Fault::Withheld { cause }) => {
-                    place.end(Ending::Answered);
-                    return Err(RemoteError::Withheld { url: url(), cause });
-                }
-                Err(Fault::Busy { retry_after_ms, cause }) => {
-                    let now = Instant::now();
-                    let waited = now - *busy_since.get_or_insert(now);
-                    let most = Duration::from_millis(options.busy_ms);
-                    let told = retry_after_ms.map(Duration::from_millis);
-                    place.end(Ending::Busy {
-                        pause: told.unwrap_or_else(|| pause(waits)).min(most),
-                    });
-                    waits += 1;
-                    if waited >= most {
-                        return Err(RemoteError::Failed {
-                            url: url(),
-                            tries: tries + waits,
-                            cause,
-                        });
-                    }
-                }
-                Err(Fault::Broken { retry_after_ms, cause }) => {
-                    let rounds = self.shared.balance().rounds_aside(index);
-                    let aside = format!("`{}`: {cause}", options.url);
-                    place.end(Ending::Broken { cause: aside, pause: pause(rounds) });
-                    tries += 1;
-                    if tries >= options.tries.saturating_mul(servers) {
-                        return Err(RemoteError::Failed {
-                            url: url(),
-                            tries: tries + waits,
-                            cause,
-                        });
-                    }
-                    avoid = Some(index);
-                    let told = retry_after_ms.map(Duration::from_millis);
-                    let longest = Duration::from_millis(options.longest_pause_ms);
-                    let told = told.unwrap_or_default().min(longest);
-                    tokio::time::sleep(pause(tries - 1).max(told)).await;
-                }
-            }
-        }
+        avoid: Option<usize>,
+    ) -> Result<Place<'_>, RemoteError> {
+        self.shared.take(tokens, avoid).await
+    }
+
+    /// Rounds of failures of a server beyond those that are borne.
+    pub(super) fn rounds_aside(&self, index: usize) -> usize {
+        self.shared.balance().rounds_aside(index)
     }
 }
 
@@ -284,23 +242,22 @@ impl Shared {
         }
     }
 
-    async fn ask_for_loads(&self) {
-        let all = self.endpoints.iter().enumerate().map(async |(index, endpoint)| {
-            if !endpoint.kind.has_tokens() {
-                return;
-            }
-            let url = format!("{}/metrics", endpoint.client.address.root);
-            let page = endpoint.client.get(&url, MOST_METRICS_BYTES).await.ok();
-            // A server that doesn't tell is balanced by what is outstanding.
-            let load = page.and_then(|page| Load::read(&String::from_utf8_lossy(&page)));
-            self.balance().tell(index, load);
-        });
-        futures::future::join_all(all).await;
+    async fn ask_for_load(&self, index: usize) {
+        let endpoint = &self.endpoints[index];
+        if !endpoint.kind.has_tokens() {
+            return;
+        }
+        let url = format!("{}/metrics", endpoint.client.address.root);
+        let page = timeout(LOAD_WAIT, endpoint.client.get(&url, MOST_METRICS_BYTES)).await;
+        // A server that doesn't tell, or not in time, is balanced by what is outstanding.
+        let page = page.ok().and_then(Result::ok);
+        let load = page.and_then(|page| Load::read(&String::from_utf8_lossy(&page)));
+        self.balance().tell(index, load);
     }
 }
 
 /// A place at a server.
-struct Place<'a> {
+pub(super) struct Place<'a> {
     shared: &'a Shared,
     index: usize,
     tokens: usize,
@@ -309,7 +266,11 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn end(mut self, ending: Ending) {
+    pub(super) const fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(super) fn end(mut self, ending: Ending) {
         self.give_back(ending);
     }
 
@@ -358,18 +319,8 @@ impl Job for ChatJob<'_> {
             let mut heard =
                 Heard { reading, hear: &mut *self.hear, has_heard: &mut self.has_heard };
             endpoint.client.post(&url, body, options.stream, &mut heard).await?;
-            heard.reading.finish().map_err(fault)
+            Ok(heard.reading.finish()?)
         })
-    }
-}
-
-/// What a server ended on its own grounds is not asked for again.
-pub(super) fn fault(error: WireError) -> Fault {
-    match error {
-        WireError::Ended { reason } if reason == "content_filter" => Fault::Withheld {
-            cause: "its filter of contents took it (`content_filter`)".to_owned(),
-        },
-        error => Fault::broken(error.to_string()),
     }
 }
 

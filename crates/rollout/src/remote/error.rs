@@ -2,6 +2,8 @@
 
 use rocstar_record::draw::Key;
 
+use super::wire::WireError;
+
 /// What keeps a server from being asked. Never the model's doing, and never with a key in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -34,7 +36,7 @@ pub enum RemoteError {
         cause: String,
     },
     /// It serves no such model, or several and none was named.
-    #[error("the endpoint `{url}` serves {}; {wanted}", list(.served))]
+    #[error("the endpoint `{url}` {}; {wanted}", list(.served))]
     Model {
         /// Which.
         url: String,
@@ -94,16 +96,20 @@ pub enum RemoteError {
 
 fn list(names: &[String]) -> String {
     match names {
-        [] => "no model".to_owned(),
-        names => names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "),
+        [] => "lists no model".to_owned(),
+        names => {
+            let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+            format!("serves {}", names.join(", "))
+        }
     }
 }
 
 impl RemoteError {
-    /// Whether no other request can succeed either: keys, names, everything gone.
+    /// Whether no other request can succeed either: keys, names, payment, everything gone.
     pub const fn is_final(&self) -> bool {
         match self {
-            Self::Refused { status, .. } => matches!(status, 401 | 403 | 404 | 405),
+            // A 429 is a refusal where it says that what was paid for is used up.
+            Self::Refused { status, .. } => matches!(status, 401..=405 | 429),
             Self::Failed { .. } | Self::Withheld { .. } => false,
             Self::None
             | Self::Options { .. }
@@ -122,9 +128,15 @@ impl RemoteError {
         };
         let says = |text: &str| {
             let text = text.to_lowercase();
-            ["context_length", "context length", "maximum context", "context window"]
-                .iter()
-                .any(|words| text.contains(words))
+            [
+                "context_length",
+                "context length",
+                "maximum context",
+                "context window",
+                "context size",
+            ]
+            .iter()
+            .any(|words| text.contains(words))
         };
         code.as_deref().is_some_and(says) || says(message)
     }
@@ -141,11 +153,49 @@ pub(super) enum Fault {
     Refused { status: u16, code: Option<String>, message: String },
     /// It ended the answer on its own grounds.
     Withheld { cause: String },
+    /// This answer is none, and it came from a server that answers: parts that don't fit, an end
+    /// that is none of the model's. The same request may be answered another time.
+    Odd { cause: String },
 }
 
 impl Fault {
     pub(super) fn broken(cause: impl Into<String>) -> Self {
         Self::Broken { retry_after_ms: None, cause: cause.into() }
+    }
+
+    /// With other words for what the server says.
+    pub(super) fn reword(self, word: impl Fn(&str) -> String) -> Self {
+        match self {
+            Self::Busy { retry_after_ms, cause } => {
+                Self::Busy { retry_after_ms, cause: word(&cause) }
+            }
+            Self::Broken { retry_after_ms, cause } => {
+                Self::Broken { retry_after_ms, cause: word(&cause) }
+            }
+            Self::Refused { status, code, message } => {
+                Self::Refused { status, code: code.as_deref().map(&word), message: word(&message) }
+            }
+            Self::Withheld { cause } => Self::Withheld { cause: word(&cause) },
+            Self::Odd { cause } => Self::Odd { cause: word(&cause) },
+        }
+    }
+}
+
+impl From<WireError> for Fault {
+    fn from(error: WireError) -> Self {
+        let cause = error.to_string();
+        match error {
+            // What a server ended on its own grounds is not asked for again.
+            WireError::Ended { reason } if reason == "content_filter" => Self::Withheld {
+                cause: "its filter of contents took it (`content_filter`)".to_owned(),
+            },
+            WireError::Ended { .. }
+            | WireError::Contradiction { .. }
+            | WireError::TooLong { .. } => Self::Odd { cause },
+            WireError::Malformed { .. } | WireError::Server { .. } | WireError::Cut { .. } => {
+                Self::broken(cause)
+            }
+        }
     }
 }
 

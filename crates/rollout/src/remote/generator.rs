@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt as _};
-use rocstar_engine::Sampling;
 
 use super::client::Reading;
-use super::endpoints::{Endpoint, Endpoints, Job, fault};
+use super::endpoints::{Endpoint, Endpoints, Job};
 use super::error::{Fault, RemoteError};
 use super::known::LogProbsKnown;
-use super::options::{EndpointKind, EndpointOptions};
+use super::options::EndpointKind;
 use super::requests::{completion_body, sglang_body};
+use super::room;
 use super::wire::{CompletionReading, GeneratedTokens, Reach, SglangReading, WireError};
 use crate::generator::{Ask, Capacity, End, Generator, GeneratorError, Piece, Token};
 
@@ -31,14 +31,6 @@ pub struct RemoteGenerator {
 }
 
 impl RemoteGenerator {
-    /// Gets to know all servers.
-    ///
-    /// # Errors
-    /// As of [`Endpoints::connect`], or [`RemoteError::NoTokens`].
-    pub async fn connect(options: Vec<EndpointOptions>) -> Result<Self, RemoteError> {
-        Self::new(Arc::new(Endpoints::connect(options).await?))
-    }
-
     /// Asks these servers for tokens.
     ///
     /// # Errors
@@ -52,24 +44,6 @@ impl RemoteGenerator {
             None => Ok(Self { endpoints }),
         }
     }
-
-    /// The servers.
-    pub const fn endpoints(&self) -> &Arc<Endpoints> {
-        &self.endpoints
-    }
-
-    /// Which log-probabilities are known of tokens that are drawn so, at every server. Training
-    /// needs both; evaluation neither.
-    pub fn log_probs_known(&self, sampling: &Sampling) -> LogProbsKnown {
-        let known = |it: &Endpoint| LogProbsKnown::of(it.kind, it.options.log_probs, sampling);
-        let mut all = self.endpoints.all().iter().map(known);
-        let first = all.next().unwrap_or(LogProbsKnown::Neither);
-        all.fold(first, |sum, next| match (sum, next) {
-            (sum, next) if sum == next => sum,
-            (LogProbsKnown::Both, other) | (other, LogProbsKnown::Both) => other,
-            _ => LogProbsKnown::Neither,
-        })
-    }
 }
 
 impl Generator for RemoteGenerator {
@@ -79,8 +53,7 @@ impl Generator for RemoteGenerator {
     ) -> Result<BoxStream<'static, Result<Piece, GeneratorError>>, GeneratorError> {
         let endpoints = Arc::clone(&self.endpoints);
         let pieces = async move {
-            let (tokens, draw) = (ask.prompt.len() + ask.max_new_tokens, ask.draw);
-            let pieces = match endpoints.send(tokens, draw, &mut TokenJob { ask: &ask }).await {
+            let pieces = match whole(&endpoints, ask).await {
                 Ok((tokens, end)) => {
                     let tokens = (!tokens.is_empty()).then_some(Ok(Piece::Tokens(tokens)));
                     tokens.into_iter().chain([Ok(Piece::End(end))]).collect()
@@ -93,9 +66,7 @@ impl Generator for RemoteGenerator {
     }
 
     fn capacity(&self) -> Capacity {
-        let endpoints = self.endpoints.all();
-        let told = endpoints.iter().filter_map(|endpoint| endpoint.longest_tokens).min();
-        let longest_tokens = told.unwrap_or(USUAL_LONGEST_TOKENS);
+        let longest_tokens = self.endpoints.longest_tokens().unwrap_or(USUAL_LONGEST_TOKENS);
         let most_running = self.endpoints.max_concurrent();
         let usual = most_running.saturating_mul(longest_tokens);
         let (total_tokens, free_tokens) = self.endpoints.room().unwrap_or((usual, usual));
@@ -106,6 +77,26 @@ impl Generator for RemoteGenerator {
             shares_prefixes: true,
             longest_tokens,
             most_running,
+        }
+    }
+}
+
+/// All tokens. Where the server refuses because the context has no room for so many, as many as have
+/// room: an answer that these cut off ends at the context.
+async fn whole(endpoints: &Endpoints, mut ask: Ask) -> Result<(Vec<Token>, End), RemoteError> {
+    let wanted = ask.max_new_tokens;
+    loop {
+        let tokens = ask.prompt.len().saturating_add(ask.max_new_tokens);
+        let refusal = match endpoints.send(tokens, ask.draw, &mut TokenJob { ask: &ask }).await {
+            Ok((tokens, End::Length)) if ask.max_new_tokens < wanted => {
+                return Ok((tokens, End::Context));
+            }
+            Err(error) if error.is_context_full() => error,
+            answer => return answer,
+        };
+        match room::fewer(&refusal, ask.max_new_tokens) {
+            Some(fewer) => ask.max_new_tokens = fewer,
+            None => return Ok((Vec::new(), End::Context)),
         }
     }
 }
@@ -147,7 +138,7 @@ impl Job for TokenJob<'_> {
                 client.post(&url, body, is_streamed, &mut reading).await?;
                 reading.0.finish()
             };
-            answer(endpoint, ask, &generated.map_err(fault)?)
+            answer(endpoint, ask, &generated?)
         })
     }
 }
@@ -187,7 +178,7 @@ fn answer(
             told.len(),
             endpoint.kind.name()
         );
-        return Err(Fault::broken(cause));
+        return Err(Fault::Odd { cause });
     }
     let runs = generated.weight_versions.iter();
     let mut versions = runs.flat_map(|&(version, tokens)| std::iter::repeat_n(version, tokens));
@@ -206,7 +197,7 @@ fn answer(
         _ if generated.is_stopped => {
             let cause = "it stopped at a token that is no stop token of this model: do tokenizer \
                          and server belong together?";
-            return Err(Fault::broken(cause));
+            return Err(Fault::Odd { cause: cause.to_owned() });
         }
         _ if generated.is_context_full => End::Context,
         _ => End::Length,

@@ -9,7 +9,7 @@ use super::options::{EndpointKind, ServerLogProbs};
 
 /// Which log-probabilities of sampled tokens are known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogProbsKnown {
+pub(super) enum LogProbsKnown {
     /// Both.
     Both,
     /// Those under the distribution that tokens are drawn from.

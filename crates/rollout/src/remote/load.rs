@@ -4,6 +4,8 @@
 pub(super) const MOST_METRICS_BYTES: usize = 4 << 20;
 /// Size of a cache whose server tells its share only.
 const USUAL_TOKENS: usize = 1 << 18;
+/// Caches and queues are no larger: sums of a few thousand of them stay numbers.
+const MOST: f64 = (1_u64 << 48) as f64;
 /// Tokens of a block of rocstar's cache.
 const ROCSTAR_BLOCK_TOKENS: f64 = 32.0;
 
@@ -47,8 +49,8 @@ impl Load {
             free_share: free_share.clamp(0.0, 1.0),
             total_tokens: total_tokens
                 .filter(|tokens| *tokens >= 1.0)
-                .map(|tokens| tokens as usize),
-            waiting: waiting.max(0.0) as usize,
+                .map(|tokens| tokens.min(MOST) as usize),
+            waiting: waiting.clamp(0.0, MOST) as usize,
         })
     }
 }
@@ -119,6 +121,16 @@ mod tests {
                        rocstar_engine_kv_blocks_cached 3\nrocstar_engine_waiting 4\n";
         let expected = Load { free_share: 0.5, total_tokens: Some(320), waiting: 4 };
         assert_eq!(Load::read(rocstar), Some(expected));
+    }
+
+    #[test]
+    fn wild_numbers_are_bounded() {
+        let page = "vllm:kv_cache_usage_perc -1e30\nvllm:num_requests_waiting 1e30\n\
+                    sglang:max_total_num_tokens 1e30\n";
+        let most = 1 << 48;
+        let expected = Load { free_share: 1.0, total_tokens: Some(most), waiting: most };
+        assert_eq!(Load::read(page), Some(expected));
+        assert_eq!(expected.free_tokens(), most);
     }
 
     #[test]

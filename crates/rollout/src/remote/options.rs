@@ -109,7 +109,7 @@ pub enum EndpointKind {
 
 impl EndpointKind {
     /// Whether token ids go in and come out.
-    pub const fn has_tokens(self) -> bool {
+    pub(super) const fn has_tokens(self) -> bool {
         matches!(self, Self::Vllm | Self::Sglang | Self::Rocstar)
     }
 
@@ -161,6 +161,36 @@ pub enum ServerLogProbs {
     Processed,
 }
 
+impl LimitField {
+    /// The field.
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
+}
+
+/// Fields of a chat request that we set.
+const FIELDS: [&str; 14] = [
+    "messages",
+    "model",
+    "seed",
+    "stream",
+    "stream_options",
+    "tools",
+    "n",
+    "max_tokens",
+    "max_completion_tokens",
+    "temperature",
+    "top_p",
+    "top_k",
+    "min_p",
+    "rocstar",
+];
+/// Longest wait, in milliseconds: clocks add them up.
+const MOST_MS: u64 = 365 * 24 * 3_600_000;
+
 impl EndpointOptions {
     /// A server with everything else as usual.
     pub fn at(url: impl Into<String>) -> Self {
@@ -197,10 +227,42 @@ impl EndpointOptions {
         if self.first_pause_ms > self.longest_pause_ms {
             problems.push("`first_pause_ms` must be at most `longest_pause_ms`".to_owned());
         }
-        let ours = ["messages", "model", "seed", "stream", "stream_options", "tools", "n"];
-        let taken = ours.into_iter().filter(|name| self.extra.contains_key(*name));
+        let waits = [
+            ("connect_ms", self.connect_ms),
+            ("first_byte_ms", self.first_byte_ms),
+            ("idle_ms", self.idle_ms),
+            ("request_ms", self.request_ms),
+            ("busy_ms", self.busy_ms),
+            ("longest_pause_ms", self.longest_pause_ms),
+        ];
+        let long = waits.into_iter().filter(|(_, value)| *value > MOST_MS);
+        problems
+            .extend(long.map(|(name, _)| format!("`{name}` must be at most {MOST_MS}, a year")));
+        let taken = FIELDS.into_iter().filter(|name| self.extra.contains_key(*name));
         problems.extend(taken.map(|name| format!("`extra` must not hold `{name}`: we set it")));
         problems
+    }
+
+    /// Settings that can change what a model answers and aren't as usual, under their names: what a
+    /// figure's protocol must hold beside the model, the kind of server and who finds calls.
+    pub fn facts_of_figures(&self) -> Map<String, Value> {
+        let usual = Self::default();
+        let mut facts = Map::new();
+        if self.limit_field != usual.limit_field {
+            facts.insert("limit_field".to_owned(), self.limit_field.field().into());
+        }
+        if self.return_reasoning != usual.return_reasoning {
+            facts.insert("return_reasoning".to_owned(), self.return_reasoning.into());
+        }
+        if self.extra != usual.extra {
+            facts.insert("extra".to_owned(), Value::Object(self.extra.clone()));
+        }
+        facts
+    }
+
+    /// The format of calls where we find them; `None` where the server does.
+    pub fn own_call_format(&self) -> Option<&str> {
+        (self.tool_calls == ToolCalls::Ours).then_some(self.call_format.as_str())
     }
 }
 
@@ -220,6 +282,7 @@ mod tests {
             api_key_env: "sk-secret".to_owned(),
             call_format: "hermés".to_owned(),
             max_concurrent: 0,
+            busy_ms: u64::MAX,
             first_pause_ms: 2,
             longest_pause_ms: 1,
             extra,
@@ -227,10 +290,42 @@ mod tests {
         };
         let problems = options.validate();
         let keys: Vec<&str> = problems.iter().filter_map(|line| line.split('`').nth(1)).collect();
-        let expected =
-            ["url", "call_format", "api_key_env", "max_concurrent", "first_pause_ms", "extra"];
+        let expected = [
+            "url",
+            "call_format",
+            "api_key_env",
+            "max_concurrent",
+            "first_pause_ms",
+            "busy_ms",
+            "extra",
+        ];
         assert_eq!(keys, expected);
         assert!(problems.iter().all(|problem| !problem.contains("sk-secret")), "{problems:?}");
         assert_eq!(EndpointOptions::at("http://localhost:8000").validate(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_changes_figures_is_told_and_nothing_else() {
+        let usual = EndpointOptions::at("http://localhost:8000");
+        let patient = EndpointOptions {
+            tries: 9,
+            stream: false,
+            api_key_env: "K".to_owned(),
+            ..usual.clone()
+        };
+        assert_eq!((patient.facts_of_figures(), patient.own_call_format()), (Map::new(), None));
+        let mut extra = Map::new();
+        extra.insert("reasoning_effort".to_owned(), json!("low"));
+        let other = EndpointOptions {
+            limit_field: LimitField::MaxCompletionTokens,
+            return_reasoning: true,
+            tool_calls: ToolCalls::Ours,
+            extra,
+            ..usual
+        };
+        let expected = json!({"limit_field": "max_completion_tokens", "return_reasoning": true,
+                              "extra": {"reasoning_effort": "low"}});
+        assert_eq!(Value::Object(other.facts_of_figures()), expected);
+        assert_eq!(other.own_call_format(), Some("hermes"));
     }
 }

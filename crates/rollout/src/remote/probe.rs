@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::client::Client;
 use super::error::{Fault, RemoteError};
 use super::options::{EndpointKind, EndpointOptions};
+use super::wire::MOST_TOKENS;
 
 /// Most bytes of an answer to a probe.
 const MOST_BYTES: usize = 4 << 20;
@@ -45,13 +46,14 @@ pub(super) async fn probe(
     options: &EndpointOptions,
 ) -> Result<Found, RemoteError> {
     let cards = models(client, options).await?;
-    let model = choose(&cards, options)?;
+    let model = choose(&cards, client, options)?;
     let card = cards.iter().find(|card| card.id == model);
     let kind = match options.kind {
         EndpointKind::Auto => kind(client, card.or_else(|| cards.first())).await,
         told => told,
     };
-    Ok(Found { kind, model, longest_tokens: card.and_then(|card| card.max_model_len) })
+    let longest_tokens = card.and_then(|card| card.max_model_len);
+    Ok(Found { kind, model, longest_tokens: longest_tokens.map(|told| told.min(MOST_TOKENS)) })
 }
 
 /// The models that are served; none where the server has no such list.
@@ -65,11 +67,24 @@ async fn models(client: &Client, options: &EndpointOptions) -> Result<Vec<Card>,
                 let read = serde_json::from_slice::<Models>(&body);
                 return read.map(|models| models.data).map_err(|error| RemoteError::Unreachable {
                     url: options.url.clone(),
-                    cause: format!("`{url}` doesn't answer a list of models: {error}"),
+                    cause: format!(
+                        "`{url}` doesn't answer a list of models: {}",
+                        client.words(&error.to_string())
+                    ),
                 });
             }
             Err(Fault::Refused { status: 404 | 405, .. }) if !options.model.is_empty() => {
                 return Ok(Vec::new());
+            }
+            Err(Fault::Refused { status: status @ (404 | 405), .. }) => {
+                return Err(RemoteError::Model {
+                    url: options.url.clone(),
+                    served: Vec::new(),
+                    wanted: format!(
+                        "name the model that it serves (`--endpoint-model`), or mend the address: \
+                         `{url}` answers with status {status}"
+                    ),
+                });
             }
             Err(fault @ (Fault::Broken { .. } | Fault::Busy { .. })) if tries < TRIES => {
                 drop(fault);
@@ -83,22 +98,27 @@ async fn models(client: &Client, options: &EndpointOptions) -> Result<Vec<Card>,
         Fault::Refused { status, code, message } => {
             RemoteError::Refused { url, status, code, message }
         }
-        Fault::Broken { cause, .. } | Fault::Busy { cause, .. } | Fault::Withheld { cause } => {
-            RemoteError::Unreachable { url, cause }
-        }
+        Fault::Broken { cause, .. }
+        | Fault::Busy { cause, .. }
+        | Fault::Withheld { cause }
+        | Fault::Odd { cause } => RemoteError::Unreachable { url, cause },
     })
 }
 
-fn choose(cards: &[Card], options: &EndpointOptions) -> Result<String, RemoteError> {
+fn choose(
+    cards: &[Card],
+    client: &Client,
+    options: &EndpointOptions,
+) -> Result<String, RemoteError> {
     let wanted = match (cards, options.model.as_str()) {
         ([only], "") => return Ok(only.id.clone()),
-        ([], "") => "name the model that it serves".to_owned(),
-        (_, "") => "say which one is meant".to_owned(),
+        ([], "") => "name the model that it serves (`--endpoint-model`)".to_owned(),
+        (_, "") => "say which one is meant (`--endpoint-model`)".to_owned(),
         ([], named) => return Ok(named.to_owned()),
         (cards, named) if cards.iter().any(|card| card.id == named) => return Ok(named.to_owned()),
         (_, named) => format!("not `{named}`"),
     };
-    let served = cards.iter().map(|card| card.id.clone()).collect();
+    let served = cards.iter().map(|card| client.words(&card.id)).collect();
     Err(RemoteError::Model { url: options.url.clone(), served, wanted })
 }
 

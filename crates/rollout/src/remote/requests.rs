@@ -195,5 +195,5 @@ fn json(body: &impl Serialize) -> Result<Vec<u8>, Fault> {
 /// About how many tokens a question and its answer take.
 pub(super) fn expected_tokens(ask: &ChatAsk) -> usize {
     let chars: usize = ask.messages.iter().map(|message| message.content.len()).sum();
-    chars / TOKEN_CHARS + ask.max_tokens.unwrap_or(USUAL_TOKENS)
+    (chars / TOKEN_CHARS).saturating_add(ask.max_tokens.unwrap_or(USUAL_TOKENS))
 }

@@ -22,6 +22,8 @@ pub(super) struct Tally {
     response: Option<usize>,
     /// For the budget: after the first prompt, estimated where nothing is told.
     pub(super) used: usize,
+    /// Of the prompt before the last turn.
+    last_prompt: Option<usize>,
     turns: usize,
     /// Bytes of the first prompt.
     prompt_bytes: usize,
@@ -37,6 +39,7 @@ impl Tally {
             self.prompt_bytes = bytes;
         }
         self.turns += 1;
+        self.last_prompt = reply.prompt_tokens;
         self.policy = self.policy.zip(reply.completion_tokens).map(|(sum, new)| sum + new);
         let told = (reply.prompt_tokens, reply.completion_tokens, self.prompt);
         self.response = match told {
@@ -50,10 +53,25 @@ impl Tally {
         self.used = self.response.or(self.policy).unwrap_or(estimate / TOKEN_BYTES);
     }
 
+    /// A first prompt that the model can't read was refused: it wrote nothing, for sure.
+    pub(super) fn refuse(&mut self, prompt_tokens: Option<usize>) {
+        self.prompt = prompt_tokens;
+        (self.policy, self.response) = (Some(0), Some(0));
+    }
+
+    /// Tokens that the next prompt has at least, as far as it is told. What was written last may be
+    /// left out of it where it is thinking.
+    pub(super) const fn least_prompt(&self) -> usize {
+        match self.last_prompt {
+            Some(tokens) => tokens,
+            None => 0,
+        }
+    }
+
     pub(super) fn counts(&self) -> TokenCounts {
         TokenCounts {
             prompt_tokens: self.prompt,
-            policy_tokens: self.policy.filter(|_| self.turns > 0),
+            policy_tokens: self.policy,
             response_tokens: self.response,
             are_exact: false,
         }

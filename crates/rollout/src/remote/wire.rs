@@ -15,6 +15,10 @@ pub use events::Events;
 pub use sglang::SglangReading;
 
 use super::ask::ChatReply;
+use super::words::plain;
+
+/// Larger numbers are no lengths of sequences.
+pub(super) const MOST_TOKENS: usize = u32::MAX as usize;
 
 /// Why bytes are no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +66,12 @@ pub enum WireError {
 
 impl WireError {
     fn malformed(error: &serde_json::Error) -> Self {
-        Self::Malformed { cause: error.to_string() }
+        // It may quote what the server sent.
+        Self::Malformed { cause: plain(&error.to_string()) }
+    }
+
+    fn ended(reason: &str) -> Self {
+        Self::Ended { reason: plain(reason) }
     }
 }
 
@@ -77,12 +86,17 @@ pub enum Reach {
     CutOff,
 }
 
+/// What OpenAI calls it when no more is paid for.
+pub(super) const QUOTA_USED_UP: &str = "insufficient_quota";
+
 /// The body of a refusal: OpenAI's code and message, or the text as it is.
 pub(super) fn refusal(body: &[u8]) -> (Option<String>, String) {
     #[derive(serde::Deserialize)]
     struct Inner {
         message: Option<String>,
         code: Option<serde_json::Value>,
+        #[serde(rename = "type")]
+        kind: Option<serde_json::Value>,
     }
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
@@ -96,28 +110,28 @@ pub(super) fn refusal(body: &[u8]) -> (Option<String>, String) {
         message: Option<String>,
         detail: Option<serde_json::Value>,
     }
-    let shown = |text: &str| text.chars().take(MOST_SHOWN).collect::<String>();
-    let as_text = || shown(&String::from_utf8_lossy(body));
+    let as_text = || plain(&String::from_utf8_lossy(body));
     let Ok(read) = serde_json::from_slice::<Body>(body) else { return (None, as_text()) };
     match read.error {
         Some(Said::Inner(inner)) => {
-            let code = inner.code.and_then(|code| code.as_str().map(str::to_owned));
-            (code, inner.message.map_or_else(as_text, |message| shown(&message)))
+            // Some servers leave the code out, or repeat the status there.
+            let names = [inner.code, inner.kind];
+            let mut names = names.iter().flatten().filter_map(serde_json::Value::as_str);
+            let code = names.clone().find(|name| *name == QUOTA_USED_UP).or_else(|| names.next());
+            let code = code.map(plain);
+            (code, inner.message.map_or_else(as_text, |message| plain(&message)))
         }
-        Some(Said::Text(message)) => (None, shown(&message)),
+        Some(Said::Text(message)) => (None, plain(&message)),
         None => {
             let detail = read.detail.map(|detail| detail.to_string());
-            (None, read.message.or(detail).map_or_else(as_text, |message| shown(&message)))
+            (None, read.message.or(detail).map_or_else(as_text, |message| plain(&message)))
         }
     }
 }
 
-/// Most characters of a server's own words that are shown.
-const MOST_SHOWN: usize = 500;
-
 /// What is told of an `error` object within an answer.
 fn server_error(error: &serde_json::Value) -> WireError {
     let message = error.get("message").and_then(serde_json::Value::as_str);
-    let message = message.map_or_else(|| error.to_string(), str::to_owned);
-    WireError::Server { message: message.chars().take(MOST_SHOWN).collect() }
+    let message = message.map_or_else(|| plain(&error.to_string()), plain);
+    WireError::Server { message }
 }

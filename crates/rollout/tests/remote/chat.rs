@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
-use rocstar_fake_endpoint::{Behaviour, Call, FakeEndpoint, Question, Reply, Script};
+use rocstar_fake_endpoint::{
+    Behaviour, Call, Context, ContextWording, FakeEndpoint, Question, Reply, Script,
+};
 use rocstar_record::attempt::{Attempt, TokenCounts};
 use rocstar_record::episode::{Finish, ToolOutcome};
 use rocstar_record::message::{Arguments, Message, Role, ToolSpec};
 use rocstar_rollout::remote::{
-    ChatAsk, ChatHeard, EndpointOptions, Endpoints, LimitField, RemoteError, ToolCalls,
+    ChatAsk, ChatHeard, ChatOptions, EndpointOptions, Endpoints, LimitField, RemoteConversation,
+    RemoteError, ToolCalls,
 };
-use rocstar_rollout::{PlayError, RolloutOptions, Task, ToolMode};
+use rocstar_rollout::{Conversation as _, PlayError, RolloutOptions, Task, ToolMode};
 use serde_json::json;
 
 use crate::support::*;
@@ -154,12 +157,93 @@ async fn limits_are_told_apart() {
     assert_eq!(asked[0], 30);
     assert!(asked.windows(2).all(|pair| pair[1] < pair[0]), "{asked:?}");
     assert_ne!(made.finish, Finish::Done);
+}
 
-    let narrow = FakeEndpoint::start(Behaviour { context_chars: 5, ..behaviour() }).unwrap();
-    let made = attempt(&narrow, options(), task("3")).await.unwrap();
-    assert_eq!(made.finish, Finish::ToolAnswerTooLong);
-    let made = attempt(&narrow, options(), task("123456")).await;
-    assert!(made.unwrap_err().contains("maximum context length"));
+fn narrow(tokens: usize, wording: ContextWording, script: Script) -> FakeEndpoint {
+    let context = Context { tokens, wording };
+    FakeEndpoint::start(Behaviour { context, script, ..behaviour() }).unwrap()
+}
+
+const WORDINGS: [ContextWording; 3] =
+    [ContextWording::Vllm, ContextWording::Sglang, ContextWording::Bare];
+
+/// What was asked for, in order.
+fn asked(server: &FakeEndpoint) -> Vec<u64> {
+    server.seen().iter().map(|seen| seen.body["max_tokens"].as_u64().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_budget_beyond_the_context_is_cut_to_what_has_room() {
+    for wording in WORDINGS {
+        // A prompt of one token.
+        let short = narrow(100, wording, Script::new(|_| Reply::text("done")));
+        let made = attempt(&short, options(), task("1")).await.unwrap();
+        assert_eq!((made.finish, made.answer_text()), (Finish::Done, "done"), "{wording:?}");
+
+        let long = narrow(100, wording, Script::new(|_| Reply::text("x".repeat(4000))));
+        let made = attempt(&long, options(), task("1")).await.unwrap();
+        assert_eq!(made.finish, Finish::ContextLimit, "{wording:?}");
+        let (policy, steps) = match wording {
+            ContextWording::Bare => (62, vec![500, 250, 125, 62]),
+            _ => (99, vec![500, 99]),
+        };
+        assert_eq!((made.tokens.policy_tokens, asked(&long)), (Some(policy), steps));
+    }
+}
+
+#[tokio::test]
+async fn a_tools_answer_takes_of_the_context_what_it_needs_and_no_more() {
+    for wording in WORDINGS {
+        // With the rest of the budget the second prompt is longer than the context. What is left of
+        // the context is enough.
+        let script = Script::new(|question| match question.turns() {
+            0 => calls(&[(TOOL, "{"); 3]),
+            _ => Reply::text("done"),
+        });
+        let server = narrow(100, wording, script);
+        let budget = RolloutOptions { response_tokens: 99, ..options() };
+        let made = attempt(&server, budget, task("3")).await.unwrap();
+        assert_eq!((made.finish, made.answer_text()), (Finish::Done, "done"), "{wording:?}");
+        let asked = asked(&server);
+        assert!(asked[..2] == [99, 93] && asked.len() > 2, "{asked:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_context_ends_the_attempt_as_in_tokens() {
+    for wording in WORDINGS {
+        // The problem and the calls fit; what the model is told of them doesn't.
+        let script = Script::new(|_| calls(&[(TOOL, "{"); 10]));
+        let server = narrow(45, wording, script);
+        let made = attempt(&server, options(), task("3")).await.unwrap();
+        let ended = (made.finish, made.turns.len());
+        assert_eq!(ended, (Finish::ToolAnswerTooLong, 1), "{wording:?}");
+    }
+    for wording in WORDINGS {
+        let unread = narrow(40, wording, doubling());
+        let made = attempt(&unread, options(), task(&"1".repeat(200))).await.unwrap();
+        assert_eq!((made.finish, made.turns.len()), (Finish::ContextLimit, 0), "{wording:?}");
+        let prompt_tokens = (wording != ContextWording::Bare).then_some(50);
+        let none = (Some(0), Some(0), prompt_tokens);
+        let tokens = made.tokens;
+        assert_eq!((tokens.policy_tokens, tokens.response_tokens, tokens.prompt_tokens), none);
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_that_fills_the_context_says_so() {
+    let server = narrow(40, ContextWording::Vllm, Script::new(|_| Reply::text("yes")));
+    let endpoints = Arc::new(Endpoints::connect(vec![endpoint(&server)]).await.unwrap());
+    let options = RolloutOptions { tool: ToolMode::None, ..options() };
+    let mut conversation =
+        RemoteConversation::new(endpoints, None, options, ChatOptions::default(), None).unwrap();
+    let reply = conversation.say("hello", &mut |_| {}).await.unwrap();
+    assert_eq!((reply.finish, reply.texts), (Finish::Done, vec!["yes".to_owned()]));
+    let long = "x".repeat(200);
+    let full = conversation.say(&long, &mut |_| {}).await.unwrap_err().to_string();
+    assert!(full.contains("begin a new one") && full.contains("40 tokens"), "{full}");
+    // What could not be said was not said.
+    assert!(conversation.say("hello?", &mut |_| {}).await.is_ok());
 }
 
 #[tokio::test]
@@ -258,6 +342,24 @@ async fn what_keeps_all_from_being_asked_is_told_at_once() {
     let nobody = EndpointOptions { url: "http://127.0.0.1:1".to_owned(), ..good };
     let nobody = connect(nobody).await.unwrap_err();
     assert!(matches!(nobody, RemoteError::Unreachable { .. }), "{nobody}");
+    let wrong_key = FakeEndpoint::start(Behaviour { key: Some("other".to_owned()), ..behaviour() });
+    let wrong_key = wrong_key.unwrap();
+    let keyed =
+        EndpointOptions { api_key_env: "CARGO_PKG_NAME".to_owned(), ..endpoint(&wrong_key) };
+    let echoed = connect(keyed).await.unwrap_err().to_string();
+    assert!(echoed.ends_with("wrong key: Bearer <key>"), "{echoed}");
+    for url in
+        ["http://:se-cret@127.0.0.1:1", "http://h?key=se-cret", "h:se-cret@h", "http://[se@x"]
+    {
+        let refused = connect(EndpointOptions::at(url)).await.unwrap_err().to_string();
+        assert!(!refused.contains("se-cret") && refused.contains("`url`"), "{refused}");
+    }
+    let listless = Behaviour { lists_models: false, ..behaviour() };
+    let listless = FakeEndpoint::start(listless).unwrap();
+    let unnamed = connect(endpoint(&listless)).await.unwrap_err().to_string();
+    assert!(unnamed.contains("name the model that it serves (`--endpoint-model`)"), "{unnamed}");
+    let named = EndpointOptions { model: "any".to_owned(), ..endpoint(&listless) };
+    assert_eq!(connect(named).await, Ok(()));
     let none = Endpoints::connect(Vec::new()).await.map(drop).unwrap_err();
     assert_eq!(none, RemoteError::None);
 

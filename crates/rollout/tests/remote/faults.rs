@@ -22,6 +22,9 @@ fn every_fault() -> Vec<Fault> {
         Fault::Dead,
         Fault::ByteByByte,
         Fault::Garbage,
+        Fault::Usage(u64::MAX),
+        Fault::Aborted,
+        Fault::FalseEnd,
     ]
 }
 
@@ -29,7 +32,7 @@ fn every_fault() -> Vec<Fault> {
 /// question meeting one or two faults before it is answered.
 #[tokio::test]
 async fn with_faults_and_without_the_result_is_the_same() {
-    let tasks: Vec<_> = (0..14).map(|n| task(&n.to_string())).collect();
+    let tasks: Vec<_> = (0..17).map(|n| task(&n.to_string())).collect();
     let assignments = assignments(&tasks, 2);
     let good = FakeEndpoint::start(behaviour()).unwrap();
     let expected = play_with(vec![endpoint(&good)], options(), &assignments).await.unwrap();
@@ -98,6 +101,55 @@ async fn a_server_that_is_gone_ends_the_play_and_keeps_what_was_made() {
         Ok(all) => panic!("{all:?}"),
         Err(other) => panic!("{other}"),
     }
+}
+
+#[tokio::test]
+async fn what_no_pause_brings_back_ends_the_play_at_once() {
+    for (fault, status) in [(Fault::Status(402), 402), (Fault::QuotaUsedUp, 429)] {
+        let faults = Faults::always(fault);
+        let server = FakeEndpoint::start(Behaviour { faults, ..behaviour() }).unwrap();
+        let options = EndpointOptions { max_concurrent: 1, ..endpoint(&server) };
+        let tasks = [task("1"), task("2"), task("3")];
+        let ended = play_with(vec![options], self::options(), &assignments(&tasks, 4)).await;
+        match ended {
+            Err(PlayError::Remote(RemoteError::Refused { status: told, .. })) => {
+                assert_eq!(told, status);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(server.seen().len(), 1);
+    }
+}
+
+/// The server answers: what it answers oddly is missing, however much of it there is, and the rest is
+/// made.
+#[tokio::test]
+async fn odd_answers_are_missing_and_end_nothing() {
+    for fault in [Fault::Aborted, Fault::FalseEnd, Fault::Usage(u64::MAX)] {
+        let server = FakeEndpoint::start(Behaviour {
+            faults: Faults::new(move |arrival| (arrival.number >= 3).then_some(fault)),
+            ..behaviour()
+        })
+        .unwrap();
+        let options = EndpointOptions { tries: 4, max_concurrent: 1, ..endpoint(&server) };
+        let rollout = RolloutOptions { most_running: 1, ..self::options() };
+        let tasks: Vec<_> = (0..4).map(|n| task(&n.to_string())).collect();
+        let all = play_with(vec![options], rollout, &assignments(&tasks, 4)).await.unwrap();
+        assert!(all[&0].is_ok());
+        let cause = all[&15].as_ref().unwrap_err();
+        assert!(cause.contains("failed 4 times"), "{cause}");
+    }
+}
+
+/// What a server says can't steer a terminal.
+#[tokio::test]
+async fn a_servers_words_are_plain_text() {
+    let faults = Faults::always(Fault::Escapes);
+    let server = FakeEndpoint::start(Behaviour { faults, ..behaviour() }).unwrap();
+    let all = play_with(vec![endpoint(&server)], options(), &assignments(&[task("1")], 1)).await;
+    let cause = all.unwrap().remove(&0).unwrap().unwrap_err();
+    assert!(cause.contains("no") && !cause.contains(char::is_control), "{cause:?}");
+    assert!(!cause.contains('\u{202e}'), "{cause:?}");
 }
 
 #[tokio::test]

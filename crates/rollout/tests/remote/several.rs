@@ -1,11 +1,15 @@
 //! Several servers as one.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt as _;
 use pretty_assertions::assert_eq;
-use rocstar_fake_endpoint::{Behaviour, FakeEndpoint, Fault, Faults, Flavour, Pace};
-use rocstar_rollout::PlayError;
-use rocstar_rollout::remote::{EndpointOptions, RemoteError};
+use rocstar_fake_endpoint::{Behaviour, FakeEndpoint, Fault, Faults, Flavour, Metrics, Pace};
+use rocstar_rollout::remote::{EndpointOptions, Endpoints, RemoteError, RemoteGenerator};
+use rocstar_rollout::{Generator as _, PlayError};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::*;
 
@@ -45,13 +49,84 @@ async fn when_all_are_gone_each_is_named() {
     assert!(named(0) && named(1), "{causes:?}");
 }
 
+fn telling(metrics: Metrics) -> FakeEndpoint {
+    let flavour = Flavour::Vllm;
+    FakeEndpoint::start(Behaviour { flavour, metrics, ..behaviour() }).unwrap()
+}
+
+#[tokio::test]
+async fn wild_metrics_end_nothing() {
+    let wild = "vllm:kv_cache_usage_perc -1e30\nvllm:num_requests_waiting 1e30\n\
+                vllm:cache_config_info{block_size=\"1e30\",num_gpu_blocks=\"1e30\"} 1\n";
+    let servers = [telling(Metrics::Page(wild)), telling(Metrics::Page(wild))];
+    let tasks: Vec<_> = (0..6).map(|n| task(&n.to_string())).collect();
+    let endpoints: Vec<_> = servers.iter().map(endpoint).collect();
+    let known = Endpoints::connect(endpoints.clone()).await.unwrap();
+    let capacity = RemoteGenerator::new(Arc::new(known)).unwrap().capacity();
+    assert_eq!((capacity.total_tokens, capacity.free_tokens), (1 << 49, 1 << 49));
+    let all = play_with(endpoints, options(), &assignments(&tasks, 1)).await.unwrap();
+    assert!(all.values().all(Result::is_ok));
+}
+
+/// A server that never tells its load keeps no run from beginning, and gets its share of the work.
+#[tokio::test]
+async fn silent_metrics_hold_up_nobody() {
+    let (silent, free) = (telling(Metrics::Silent), telling(Metrics::Used(0.1)));
+    let tasks: Vec<_> = (0..12).map(|n| task(&n.to_string())).collect();
+    let patient = |server| EndpointOptions {
+        first_byte_ms: 3_600_000,
+        idle_ms: 3_600_000,
+        ..endpoint(server)
+    };
+    let endpoints = vec![patient(&silent), patient(&free)];
+    play_with(endpoints, options(), &assignments(&tasks, 1)).await.unwrap();
+    assert!(!silent.seen().is_empty() && !free.seen().is_empty());
+}
+
+/// A list of models that comes without end is given up when an answer should have begun.
+#[tokio::test]
+async fn an_endless_list_of_models_is_given_up() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let options = EndpointOptions {
+        first_byte_ms: 40,
+        idle_ms: 3_600_000,
+        first_pause_ms: 1,
+        ..EndpointOptions::at(url)
+    };
+    let dripping = async {
+        let mut open = futures::stream::FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => open.push(drip(accepted.unwrap().0)),
+                _ = open.next(), if !open.is_empty() => {}
+            }
+        }
+    };
+    tokio::select! {
+        connected = Endpoints::connect(vec![options]) => {
+            let cause = connected.map(drop).unwrap_err().to_string();
+            assert!(cause.contains("no end within 40 ms"), "{cause}");
+        }
+        () = dripping => {}
+    }
+}
+
+/// A blank every few milliseconds, whatever is asked.
+async fn drip(mut connection: tokio::net::TcpStream) {
+    let mut asked = [0; 1];
+    let _ = connection.read(&mut asked).await;
+    let head = b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n";
+    let mut next: &[u8] = head;
+    while connection.write_all(next).await.is_ok() {
+        next = b" ";
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 #[tokio::test]
 async fn the_server_with_room_gets_the_work() {
-    let start = |flavour, used_share| {
-        let used_share = Some(used_share);
-        FakeEndpoint::start(Behaviour { flavour, used_share, ..behaviour() }).unwrap()
-    };
-    let (full, free) = (start(Flavour::Vllm, 0.97), start(Flavour::Vllm, 0.1));
+    let (full, free) = (telling(Metrics::Used(0.97)), telling(Metrics::Used(0.1)));
     let tasks: Vec<_> = (0..12).map(|n| task(&n.to_string())).collect();
     let endpoints = vec![endpoint(&full), endpoint(&free)];
     play_with(endpoints, options(), &assignments(&tasks, 1)).await.unwrap();

@@ -1,28 +1,32 @@
 //! Servers that give tokens: what comes back is what they sampled, and through our own server the
 //! same as from the engine itself.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use futures::StreamExt as _;
 use pretty_assertions::assert_eq;
 use rocstar_chat::Family;
 use rocstar_engine::openai::{Model, ServerOptions, serve};
 use rocstar_engine::{Engine, EngineOptions, KvBudget, Sampling};
-use rocstar_fake_endpoint::{Behaviour, FakeEndpoint, Fault, Faults, Flavour, TokenScript};
+use rocstar_fake_endpoint::{
+    Behaviour, Context, ContextWording, FakeEndpoint, Fault, Faults, Flavour, TokenScript,
+};
 use rocstar_nn::config::ModelConfig;
 use rocstar_nn::parameters::Parameters;
+use rocstar_record::attempt::Attempt;
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{Episode, Timing};
 use rocstar_rollout::remote::{
-    EndpointKind, EndpointOptions, LogProbsKnown, RemoteError, RemoteGenerator,
+    EndpointKind, EndpointOptions, Endpoints, RemoteError, RemoteGenerator,
 };
 use rocstar_rollout::{
-    Ask, At, Delivery, End, Generator, GeneratorError, LocalGenerator, MathVerifier, Piece, Policy,
-    RolloutOptions, Rollouts, Token, ToolMode,
+    Ask, At, Delivery, End, Generator, GeneratorError, LocalGenerator, MathVerifier, Piece,
+    PlayError, Played, Player as _, Policy, RolloutOptions, Rollouts, Token, TokenPlayer, ToolMode,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{Double, endpoint, task};
+use crate::support::{Double, assignments, endpoint, task};
 use crate::test_support::tokenizer;
 
 const STOP: u32 = 99;
@@ -60,8 +64,12 @@ async fn all(generator: &RemoteGenerator, ask: Ask) -> Result<(Vec<Token>, End),
     panic!("no end")
 }
 
+async fn remote(options: EndpointOptions) -> Result<RemoteGenerator, RemoteError> {
+    RemoteGenerator::new(Arc::new(Endpoints::connect(vec![options]).await?))
+}
+
 async fn connect(server: &FakeEndpoint) -> RemoteGenerator {
-    RemoteGenerator::connect(vec![endpoint(server)]).await.unwrap()
+    remote(endpoint(server)).await.unwrap()
 }
 
 #[tokio::test]
@@ -86,13 +94,11 @@ async fn tokens_come_with_what_is_known_of_them() {
         };
         assert_eq!(known, figure(0, 10));
         assert!(unknown.is_nan());
-        let warm = Sampling { temperature: 0.5, ..Sampling::default() };
-        assert_ne!(generator.log_probs_known(&warm), LogProbsKnown::Both);
-        assert_eq!(generator.log_probs_known(&Sampling::default()), LogProbsKnown::Both);
 
         let (tokens, end) = all(&generator, ask(30, 4, 1.0)).await.unwrap();
         assert_eq!((tokens.len(), end), (4, End::Length));
-        let kinds: Vec<_> = generator.endpoints().facts().iter().map(|it| it.kind).collect();
+        let known = Endpoints::connect(vec![endpoint(&server)]).await.unwrap();
+        let kinds: Vec<_> = known.facts().iter().map(|it| it.kind).collect();
         let kind = if version == 0 { EndpointKind::Vllm } else { EndpointKind::Sglang };
         assert_eq!(kinds, [kind]);
         assert_eq!(generator.capacity().longest_tokens, 32_768);
@@ -109,10 +115,10 @@ async fn faults_leave_no_trace_in_tokens() {
         Fault::TooMany { retry_after_s: Some(0.0) },
         Fault::Garbage,
         Fault::ByteByByte,
+        Fault::Aborted,
+        Fault::FalseEnd,
     ];
     for flavour in [Flavour::Vllm, Flavour::Sglang] {
-        let good = connect(&token_server(flavour, Faults::none())).await;
-        drop(good);
         let good_server = token_server(flavour, Faults::none());
         let good = connect(&good_server).await;
         let bad_server = token_server(flavour, Faults::each_question(2, faults.clone()));
@@ -121,6 +127,8 @@ async fn faults_leave_no_trace_in_tokens() {
             let expected = all(&good, ask(first, 9, 1.0)).await.unwrap();
             assert_eq!(all(&bad, ask(first, 9, 1.0)).await.unwrap(), expected);
         }
+        let met: Vec<_> = bad_server.seen().iter().filter_map(|seen| seen.fault).collect();
+        assert!(faults.iter().all(|fault| met.contains(fault)), "{flavour:?}: {met:?}");
     }
 }
 
@@ -139,9 +147,74 @@ async fn a_token_server_that_ignores_the_limit_is_cut_off() {
 }
 
 #[tokio::test]
+async fn a_context_shorter_than_the_ask_ends_the_answer() {
+    for flavour in [Flavour::Vllm, Flavour::Sglang] {
+        for wording in [ContextWording::Vllm, ContextWording::Sglang, ContextWording::Bare] {
+            let context = Context { tokens: 20, wording };
+            let token_script = TokenScript::new(|_| vec![7; 90]);
+            let behaviour = Behaviour { flavour, context, token_script, ..Behaviour::default() };
+            let server = FakeEndpoint::start(behaviour).unwrap();
+            let generator = connect(&server).await;
+            // Three tokens are the prompt.
+            let (tokens, end) = all(&generator, ask(1, 52, 1.0)).await.unwrap();
+            let fit = if wording == ContextWording::Bare { 13 } else { 17 };
+            assert_eq!((tokens.len(), end), (fit, End::Context), "{flavour:?} {wording:?}");
+            let (tokens, end) = all(&generator, ask(1, 17, 1.0)).await.unwrap();
+            assert_eq!((tokens.len(), end), (17, End::Length), "{flavour:?} {wording:?}");
+            let long = Ask { prompt: vec![1; 20], ..ask(1, 50, 1.0) };
+            assert_eq!(all(&generator, long).await.unwrap(), (Vec::new(), End::Context));
+        }
+    }
+}
+
+/// The attempts of a server that meets one request with this fault.
+async fn played(fault: Fault) -> Result<Vec<Result<Attempt, String>>, PlayError> {
+    let policy = Policy { tokenizer: tokenizer(), family: Family::rstar2().unwrap() };
+    let stop = policy.tokenizer.token_id(policy.family.end_of_turn()).unwrap();
+    let server = FakeEndpoint::start(Behaviour {
+        flavour: Flavour::Vllm,
+        faults: Faults::new(move |arrival| (arrival.number == 1).then_some(fault)),
+        token_script: TokenScript::new(move |_| vec![65, 66, stop]),
+        ..Behaviour::default()
+    })
+    .unwrap();
+    let generator = Arc::new(connect(&server).await);
+    let options = RolloutOptions {
+        response_tokens: 60,
+        most_running: 1,
+        tool: ToolMode::None,
+        ..RolloutOptions::default()
+    };
+    let player = TokenPlayer::new(policy, generator, None, options, (3, "m".to_owned())).unwrap();
+    let made = Mutex::new(BTreeMap::new());
+    let ended = |one: Played| drop(made.lock().unwrap().insert(one.index, one.attempt));
+    player.play(&assignments(&[task("1"), task("2"), task("3")], 1), &ended).await?;
+    Ok(made.into_inner().unwrap().into_values().collect())
+}
+
+#[tokio::test]
+async fn a_refused_ask_is_one_attempt_and_a_refused_key_is_all() {
+    for status in [400, 409, 422] {
+        let made = played(Fault::Status(status)).await.unwrap();
+        let is_made: Vec<bool> = made.iter().map(Result::is_ok).collect();
+        assert_eq!(is_made, [true, false, true]);
+        let cause = made[1].as_ref().unwrap_err();
+        assert!(cause.contains(&status.to_string()), "{cause}");
+    }
+    // Odd answers are tried again.
+    for fault in [Fault::Aborted, Fault::FalseEnd] {
+        assert!(played(fault).await.unwrap().iter().all(Result::is_ok), "{fault:?}");
+    }
+    for status in [401, 402, 403] {
+        let ended = played(Fault::Status(status)).await.map(drop).unwrap_err().to_string();
+        assert!(ended.contains(&status.to_string()), "{ended}");
+    }
+}
+
+#[tokio::test]
 async fn a_server_of_messages_is_no_generator() {
     let server = FakeEndpoint::start(Behaviour::default()).unwrap();
-    let refused = RemoteGenerator::connect(vec![endpoint(&server)]).await.map(drop).unwrap_err();
+    let refused = remote(endpoint(&server)).await.map(drop).unwrap_err();
     assert!(matches!(refused, RemoteError::NoTokens { .. }), "{refused}");
 }
 
@@ -200,10 +273,9 @@ async fn our_own_server_gives_what_the_engine_gives() {
     let asking = async {
         for stream in [true, false] {
             let options = EndpointOptions { stream, ..EndpointOptions::at(url.clone()) };
-            let generator = RemoteGenerator::connect(vec![options]).await.unwrap();
-            assert_eq!(generator.endpoints().facts()[0].kind, EndpointKind::Rocstar);
-            let known = generator.log_probs_known(&Sampling { top_p: 0.5, ..Sampling::default() });
-            assert_eq!(known, LogProbsKnown::Both);
+            let known = Arc::new(Endpoints::connect(vec![options]).await.unwrap());
+            assert_eq!(known.facts()[0].kind, EndpointKind::Rocstar);
+            let generator = RemoteGenerator::new(known).unwrap();
             assert_eq!(generator.capacity().total_tokens, 1 << 14);
             assert_eq!(episodes(Arc::new(generator)).await, expected);
         }

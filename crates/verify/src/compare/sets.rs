@@ -78,23 +78,9 @@ pub(super) fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
             _ => None,
         },
         Answer::Set(items) => {
-            let points = items.iter().map(|item| match item {
-                Answer::Value(Value { expression, mark: Mark::None }) => Some(vec![Interval {
-                    low: expression.clone(),
-                    high: expression.clone(),
-                    low_closed: true,
-                    high_closed: true,
-                }]),
-                // A set by its description.
-                Answer::Relation { sides, signs } => match (sides.as_slice(), signs.as_slice()) {
-                    ([Answer::Value(_), Answer::Value(point)], [Sign::NotEqual]) => {
-                        without(vec![all()], &point.expression)
-                    }
-                    _ => inequality::solved(sides, signs).map(|solved| solved.pieces),
-                },
-                _ => None,
-            });
-            Some(points.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect())
+            let mut unknown = None;
+            let parts: Option<Vec<_>> = items.iter().map(|it| part(it, &mut unknown)).collect();
+            Some(parts?.into_iter().flatten().collect())
         }
         Answer::Value(_)
         | Answer::List(_)
@@ -103,6 +89,31 @@ pub(super) fn pieces(answer: &Answer) -> Option<Vec<Interval>> {
         | Answer::Proportion(_)
         | Answer::Words(_) => None,
     }
+}
+
+/// A member of a set: a point, or what a relation describes. All relations are of one unknown.
+fn part(item: &Answer, unknown: &mut Option<Expression>) -> Option<Vec<Interval>> {
+    let (found, of) = match item {
+        Answer::Value(Value { expression, mark: Mark::None }) => {
+            return Some(vec![Interval {
+                low: expression.clone(),
+                high: expression.clone(),
+                low_closed: true,
+                high_closed: true,
+            }]);
+        }
+        Answer::Relation { sides, signs } => match (sides.as_slice(), signs.as_slice()) {
+            ([Answer::Value(of), Answer::Value(point)], [Sign::NotEqual]) => {
+                (without(vec![all()], &point.expression)?, of.expression.clone())
+            }
+            _ => {
+                let solved = inequality::solved(sides, signs)?;
+                (solved.pieces, solved.unknown)
+            }
+        },
+        _ => return None,
+    };
+    (*unknown.get_or_insert_with(|| of.clone()) == of).then_some(found)
 }
 
 /// (−∞, ∞).

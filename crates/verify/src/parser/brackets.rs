@@ -1,9 +1,9 @@
 //! Sets in rarer spellings: brackets turned outward, sets by description, halves of the reals, and
-//! bounds that "and" joins.
+//! bounds that "and" or a comma joins.
 //!
 //! Invariant: a spelling is only taken for one of these where it can be nothing else.
 
-use super::{Parse, Parser, words};
+use super::{Parse, Parser, is_or, words};
 use crate::expression::{Answer, Constant, Expression, Interval, Sign, Value};
 use crate::lexer::{CLOSE_SET, REALS, Token, TokenKind};
 use crate::numeric;
@@ -51,7 +51,9 @@ pub(super) fn join_bounds(items: &mut Vec<Answer>) {
         _ => return,
     };
     let place = |end: &Value| numeric::approximate(&end.expression);
-    if !place(&low.2).zip(place(&high.2)).is_some_and(|(low, high)| low < high) {
+    let closed = low.1 == Sign::GreaterOrEqual && high.1 == Sign::LessOrEqual;
+    let holds = |(low, high): (f64, f64)| low < high || (closed && low == high);
+    if !place(&low.2).zip(place(&high.2)).is_some_and(holds) {
         return;
     }
     let below = if low.1 == Sign::Greater { Sign::Less } else { Sign::LessOrEqual };
@@ -72,6 +74,27 @@ fn bound(item: &Answer) -> Option<(Value, Sign, Value)> {
         }
         _ => None,
     }
+}
+
+/// The set of what all relations hold of: one of them, less the points that others exclude.
+fn all_of(items: Vec<Answer>) -> Option<Answer> {
+    let mut points = Vec::new();
+    let mut others = Vec::new();
+    for item in items {
+        match bound(&item) {
+            Some((_, Sign::NotEqual, point)) => points.push(Answer::Value(point)),
+            _ => others.push(item),
+        }
+    }
+    let set = match others.len() {
+        0 => words::all_reals(),
+        1 => Answer::Set(others),
+        _ => return None,
+    };
+    if points.is_empty() {
+        return Some(set);
+    }
+    Some(Answer::Without { set: Box::new(set), points: Box::new(Answer::Set(points)) })
 }
 
 impl Parser<'_> {
@@ -123,7 +146,7 @@ impl Parser<'_> {
 
     /// The rest of `{x | x > 3}`: a set of the relation.
     pub(super) fn described(&mut self) -> Parse<Option<Answer>> {
-        let Some(TokenKind::Letter(_)) = self.kind() else { return Ok(None) };
+        let Some(name @ TokenKind::Letter(_)) = self.kind().cloned() else { return Ok(None) };
         self.at += 1;
         if self.take_sign('∈') && !self.take_sign(REALS) {
             return Ok(None);
@@ -131,8 +154,15 @@ impl Parser<'_> {
         if !self.take_sign('|') && !self.take_sign(':') {
             return Ok(None);
         }
+        let start = self.at;
         let items = self.items()?;
+        let said = &self.tokens[start..self.at];
         let relations = items.iter().all(|item| matches!(item, Answer::Relation { .. }));
-        Ok((relations && self.take_sign(CLOSE_SET)).then_some(Answer::Set(items)))
+        let is_of_name = said.iter().any(|token| token.kind == name);
+        let is_any = said.iter().any(is_or);
+        if !relations || !is_of_name || !self.take_sign(CLOSE_SET) {
+            return Ok(None);
+        }
+        Ok(if is_any { Some(Answer::Set(items)) } else { all_of(items) })
     }
 }

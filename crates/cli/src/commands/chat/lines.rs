@@ -1,7 +1,8 @@
 //! What the person types: messages of one or several lines, with a history, and a few commands.
 //!
 //! Invariant: a message arrives as it was typed, its continuation marks apart; the history is the
-//! person's own file, and one that can't be read or written is told and done without.
+//! person's own file, and one that can't be read or written is done without.
+//! Prompt and typing go to the terminal itself, also where standard output goes elsewhere.
 
 use std::path::PathBuf;
 
@@ -11,7 +12,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::history::DefaultHistory;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
-use rustyline::{Cmd, Editor, Helper, KeyCode, KeyEvent, Modifiers};
+use rustyline::{Behavior, Cmd, Config, Editor, Helper, KeyCode, KeyEvent, Modifiers};
 
 use crate::python::cache_directory;
 
@@ -51,7 +52,9 @@ impl Lines {
     /// # Errors
     /// It can't be had.
     pub(super) fn open() -> anyhow::Result<Self> {
-        let mut editor = Editor::new()?;
+        // The prompt belongs to the person and not to redirected data.
+        let config = Config::builder().behavior(Behavior::PreferTerm).build();
+        let mut editor = Editor::with_config(config)?;
         editor.set_helper(Some(Continued));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let history = cache_directory().ok().map(|folder| folder.join(HISTORY));

@@ -6,12 +6,12 @@
 use std::io::IsTerminal as _;
 
 use anstyle::{AnsiColor, Style};
-use rocstar_record::episode::{Call, Finish, ToolOutcome};
+use rocstar_record::episode::Finish;
 use rocstar_record::message::{Arguments, ToolCall};
 use rocstar_rollout::{Answered, Heard, Reply};
 
 use crate::quantity::show_size;
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, plain};
 
 const FRAME: Style = AnsiColor::Cyan.on_default();
 const FAILED: Style = AnsiColor::Red.on_default();
@@ -54,7 +54,7 @@ impl Screen {
             Heard::Answered(_, answer) => self.answered(answer),
             Heard::NotRun(call) => {
                 self.end_line();
-                self.framed("┌ a call that was not run", refusal(call), FAILED);
+                self.framed("┌ a call that was not run", call.told(), FAILED);
                 self.terminal.note(format_args!("{FAILED}└{FAILED:#}"));
             }
         }
@@ -88,12 +88,14 @@ impl Screen {
     }
 
     fn answered(&self, answer: &Answered) {
-        let style = if answer.outcome.is_failure() { FAILED } else { FRAME };
+        let failed = answer.outcome.is_failure();
+        let style = if failed { FAILED } else { FRAME };
+        let outcome = if failed { format!("{} · ", answer.outcome) } else { String::new() };
         self.framed("├ result", &answer.text, style);
         let memory = answer.memory_bytes.map(|bytes| format!(" · {}", show_size(bytes)));
         self.terminal.note(format_args!(
             "{style}└{style:#} {COST}{}{:.1} ms wall · {:.1} ms CPU{}{COST:#}",
-            outcome(&answer.outcome),
+            plain(&outcome),
             answer.wall_us as f64 / 1e3,
             answer.cpu_us as f64 / 1e3,
             memory.unwrap_or_default(),
@@ -101,7 +103,7 @@ impl Screen {
     }
 
     fn framed(&self, title: &str, text: &str, style: Style) {
-        self.terminal.note(format_args!("{style}{title}{style:#}"));
+        self.terminal.note(format_args!("{style}{}{style:#}", plain(title)));
         let lines: Vec<&str> = text.trim_end().lines().collect();
         for line in lines.iter().take(MOST_LINES) {
             self.terminal.note(format_args!("{style}│{style:#} {}", plain(line)));
@@ -113,12 +115,6 @@ impl Screen {
     }
 }
 
-/// Without what would steer the terminal: a model and its program may write anything.
-fn plain(text: &str) -> String {
-    let steers = |letter: char| letter.is_control() && !['\n', '\t'].contains(&letter);
-    text.chars().map(|letter| if steers(letter) { '·' } else { letter }).collect()
-}
-
 /// The program of a call, or its arguments where it has none.
 fn program(call: &ToolCall) -> String {
     match &call.arguments {
@@ -127,25 +123,6 @@ fn program(call: &ToolCall) -> String {
             _ => call.arguments.to_text(),
         },
         Arguments::Text(text) => text.clone(),
-    }
-}
-
-fn refusal(call: &Call) -> &str {
-    match &call.outcome {
-        ToolOutcome::Malformed { message } | ToolOutcome::Refused { message } => message,
-        _ => &call.shown,
-    }
-}
-
-fn outcome(outcome: &ToolOutcome) -> String {
-    match outcome {
-        ToolOutcome::Ok => String::new(),
-        ToolOutcome::Malformed { .. } => "malformed · ".to_owned(),
-        ToolOutcome::Refused { .. } => "refused · ".to_owned(),
-        ToolOutcome::Exception { name } => format!("{name} · "),
-        ToolOutcome::Exit { code } => format!("exit status {code} · "),
-        ToolOutcome::Timeout => "time-out · ".to_owned(),
-        ToolOutcome::Limit { what } => format!("limit: {what} · "),
     }
 }
 

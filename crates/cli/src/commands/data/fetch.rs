@@ -48,6 +48,8 @@ struct Wanted {
     name: String,
     dataset: String,
     revision: String,
+    /// Whether the person asked for that revision.
+    is_asked: bool,
     /// Paths with the sums that they must have.
     files: Vec<(String, Option<&'static str>)>,
     is_gated: bool,
@@ -123,6 +125,7 @@ impl Fetch {
             name: name.to_owned(),
             dataset: name.to_owned(),
             revision: self.revision.clone().unwrap_or_else(|| "main".to_owned()),
+            is_asked: self.revision.is_some(),
             files: self.file.iter().map(|file| (file.clone(), None)).collect(),
             is_gated: false,
         }))
@@ -142,6 +145,7 @@ impl Fetch {
             name: known.name.to_owned(),
             dataset: dataset.to_owned(),
             revision: self.revision.clone().unwrap_or_else(|| revision.to_owned()),
+            is_asked: !is_pinned,
             files: files.iter().map(|file| (file.path.to_owned(), sum(file.sha256))).collect(),
             is_gated,
         }))
@@ -157,14 +161,17 @@ fn fetch(wanted: &Wanted, base: &Path, terminal: Terminal) -> anyhow::Result<Fet
     };
     if let Some(source) = Source::of(&folder)? {
         let has = |path: &String| source.files.iter().any(|file| file.path == *path);
-        let is_pin = wanted.revision.len() == 40 && wanted.revision != source.revision;
-        if wanted.files.iter().all(|(path, _)| has(path)) && !is_pin {
+        if wanted.files.iter().all(|(path, _)| has(path)) && is_of(&source, wanted)? {
             return Ok(here(source, false));
         }
         let problem =
             format!("{} holds other files, of commit {}", folder.display(), source.revision);
         let hint = format!("remove it and fetch again: rm -r {}", folder.display());
         return Err(WrongUse::error(problem).hint(hint));
+    }
+    if std::fs::read_dir(&folder).is_ok_and(|mut entries| entries.next().is_some()) {
+        let problem = format!("{} holds files that were not fetched", folder.display());
+        return Err(WrongUse::error(problem)).hint("move it away, or fetch to another `--to DIR`");
     }
     let context = || format!("can't fetch `{}` from the hub", wanted.dataset);
     let source = download(wanted, &folder, terminal).with_context(context);
@@ -179,6 +186,20 @@ fn fetch(wanted: &Wanted, base: &Path, terminal: Terminal) -> anyhow::Result<Fet
         ))
     })?;
     Ok(here(source, true))
+}
+
+/// Whether what is here is of the revision that is wanted. A name of one is looked up where it was
+/// asked for; else what is here is good.
+fn is_of(source: &Source, wanted: &Wanted) -> anyhow::Result<bool> {
+    let is_commit = wanted.revision.len() == 40;
+    if is_commit || !wanted.is_asked {
+        return Ok(!is_commit || wanted.revision == source.revision);
+    }
+    let repository = Repository { kind: Kind::Dataset, name: &wanted.dataset };
+    let commit = Hub::new().commit(repository, &wanted.revision).with_context(|| {
+        format!("can't look up `{}` of `{}` on the hub", wanted.revision, wanted.dataset)
+    })?;
+    Ok(commit == source.revision)
 }
 
 /// Brings the files into a folder beside `folder`, and then puts that in its place.

@@ -14,10 +14,10 @@ use crate::terminal::Terminal;
 #[derive(Debug, Args)]
 pub(crate) struct List {
     #[command(flatten)]
-    folder: DataFolder,
+    pub(crate) folder: DataFolder,
     /// Print the list as JSON
     #[arg(long)]
-    json: bool,
+    pub(crate) json: bool,
 }
 
 /// A suite as `--json` prints it.

@@ -1,15 +1,14 @@
 //! Which weights are measured: the name and a sum over the files.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
+use crate::sums;
+
 /// Endings of files that decide what a model says.
 const PARTS: [&str; 3] = [".safetensors", ".json", ".jinja"];
-const READ_BYTES: usize = 1 << 20;
 
 /// What a model is called in tables: a checkpoint by its run and step, else the last part of its
 /// path, or the name that was given.
@@ -35,14 +34,14 @@ pub(super) fn model_name(given: &str, path: &Path) -> String {
 /// A file can't be read.
 pub(super) fn model_sha256(path: &Path) -> anyhow::Result<String> {
     if path.is_file() {
-        return file_sha256(path);
+        return sums::of_file(path);
     }
     let mut sum = Sha256::new();
     for file in parts(path)? {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        sum.update(format!("{name} {}\n", file_sha256(&file)?));
+        sum.update(format!("{name} {}\n", sums::of_file(&file)?));
     }
-    Ok(hexadecimal(&sum.finalize()))
+    Ok(sums::hexadecimal(&sum.finalize()))
 }
 
 fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
@@ -59,21 +58,4 @@ fn parts(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-fn file_sha256(path: &Path) -> anyhow::Result<String> {
-    let read = || format!("can't read {}", path.display());
-    let mut file = File::open(path).with_context(read)?;
-    let (mut sum, mut buffer) = (Sha256::new(), vec![0; READ_BYTES]);
-    loop {
-        let count = file.read(&mut buffer).with_context(read)?;
-        if count == 0 {
-            return Ok(hexadecimal(&sum.finalize()));
-        }
-        sum.update(&buffer[..count]);
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

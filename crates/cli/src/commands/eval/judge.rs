@@ -17,6 +17,7 @@ use rocstar_record::message::Message;
 use rocstar_rollout::remote::{ChatAsk, EndpointOptions, Endpoints};
 
 use crate::failure::{HintExt as _, WrongUse};
+use crate::sums;
 
 /// Who judges.
 #[derive(Debug, Clone, Args)]
@@ -41,32 +42,22 @@ pub(super) struct JudgeOptions {
 pub(super) struct EndpointJudge {
     endpoints: Arc<Endpoints>,
     prompts: JudgePrompts,
+    identity: JudgeIdentity,
     settings: JudgeSettings,
 }
 
 impl JudgeOptions {
-    /// What protocols say of the judge.
-    ///
     /// # Errors
     /// A suite needs a judge and none is set.
-    pub(super) fn identity(
-        &self,
-        suites: &[(Suite, Settings)],
-    ) -> anyhow::Result<Option<JudgeIdentity>> {
-        let Some(url) = &self.judge else {
-            return match suites.iter().find(|(suite, _)| suite.scorer == Scorer::Judge) {
-                None => Ok(None),
-                Some((suite, _)) => {
-                    Err(WrongUse::error(format!("`{}` is scored by a judging model", suite.name)))
-                        .hint("name its server with `--judge URL`")
-                }
-            };
-        };
-        let model = self.judge_model.clone().unwrap_or_default();
-        let prompts = self.judge_prompts.as_ref();
-        let prompts =
-            prompts.map_or_else(|| "rocstar".to_owned(), |path| path.display().to_string());
-        Ok(Some(JudgeIdentity { url: url.clone(), model, prompts }))
+    pub(super) fn require(&self, suites: &[(Suite, Settings)]) -> anyhow::Result<()> {
+        let judged = suites.iter().find(|(suite, _)| suite.scorer == Scorer::Judge);
+        match judged {
+            Some((suite, _)) if self.judge.is_none() => {
+                Err(WrongUse::error(format!("`{}` is scored by a judging model", suite.name)))
+                    .hint("name its server with `--judge URL`")
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Gets to know the judge, where there is one.
@@ -83,16 +74,36 @@ impl JudgeOptions {
             api_key_env: self.judge_key_env.clone().unwrap_or_default(),
             ..EndpointOptions::at(url)
         };
-        let prompts = match &self.judge_prompts {
-            None => JudgePrompts::default(),
+        let (prompts, prompts_name) = match &self.judge_prompts {
+            None => (JudgePrompts::default(), "rocstar".to_owned()),
             Some(path) => {
                 let read = || format!("can't read the judge's prompts {}", path.display());
                 let text = std::fs::read_to_string(path).with_context(read)?;
-                JudgePrompts::from_json(&text).with_context(read)?
+                (JudgePrompts::from_json(&text).with_context(read)?, sums::of_text(&text))
             }
         };
         let endpoints = Arc::new(Endpoints::connect(vec![options]).await?);
-        Ok(Some(EndpointJudge { endpoints, prompts, settings: judge_settings(version) }))
+        let model = endpoints.facts().into_iter().next().map(|facts| facts.model);
+        let identity = JudgeIdentity {
+            url: url.clone(),
+            model: model.unwrap_or_default(),
+            prompts: prompts_name,
+        };
+        Ok(Some(EndpointJudge { endpoints, prompts, identity, settings: judge_settings(version) }))
+    }
+}
+
+impl EndpointJudge {
+    /// The model that published figures were judged by, where this is another.
+    pub(super) fn published_other(&self) -> Option<&'static str> {
+        let published = self.settings.model;
+        // Servers name a model with its maker or its date as they like.
+        (!self.identity.model.contains(published)).then_some(published)
+    }
+
+    /// What protocols say of it.
+    pub(super) fn identity(&self) -> JudgeIdentity {
+        self.identity.clone()
     }
 }
 

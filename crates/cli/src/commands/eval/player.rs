@@ -86,7 +86,7 @@ fn open_model(
         storage: running.storage_name().to_owned(),
         context_tokens: loaded.engine.longest_tokens(),
     };
-    let template = running.template_name().map(str::to_owned);
+    let template = running.template_identity()?;
     let identity = ModelIdentity { name: name.to_owned(), place, template, call_format: None };
     Ok(Open { identity, speaker: Speaker::local(loaded)? })
 }
@@ -102,16 +102,17 @@ async fn open_endpoints(
     let model = first.map_or_else(String::new, |facts| facts.model.clone());
     let server = first.map_or(EndpointKind::Chat, |facts| facts.kind);
     let has_tokens = choice.tokenizer.is_some();
+    let call_format = first.and_then(|facts| facts.own_call_format.clone());
     let place = ModelPlace::Endpoint {
         urls: urls.to_vec(),
         model: model.clone(),
         server: server.name().to_owned(),
         are_tokens_exact: has_tokens,
-        tool_calls: if choice.own_tool_calls.is_some() { "ours" } else { "server" }.to_owned(),
+        tool_calls: if call_format.is_some() { "ours" } else { "server" }.to_owned(),
         tool_answer_chars: choice.tool_answer_chars,
+        settings: first.map(|facts| facts.settings.clone()).unwrap_or_default(),
     };
-    let template = running.template_name().filter(|_| has_tokens).map(str::to_owned);
-    let call_format = choice.own_tool_calls.clone();
+    let template = if has_tokens { running.template_identity()? } else { None };
     let identity = ModelIdentity { name: model, place, template, call_format };
     let speaker = Speaker::remote(endpoints, choice, running)?;
     Ok(Open { identity, speaker })

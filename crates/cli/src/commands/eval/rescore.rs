@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rocstar_eval::protocol::JudgeIdentity;
 use rocstar_eval::score::Judge;
 use rocstar_eval::store::{Store, StoreError};
 use rocstar_eval::suite;
 
-use super::judge::JudgeOptions;
+use super::judge::{EndpointJudge, JudgeOptions};
 use super::{PriceOptions, options, show};
 use crate::data::DataFolder;
 use crate::failure::{Finish, HintExt as _, WrongUse};
@@ -55,6 +56,7 @@ impl Rescore {
         }
         let runtime = service::runtime()?;
         let judge = runtime.block_on(self.judge.connect(protocol.settings.arena_hard))?;
+        check_judge(protocol.judge.as_ref(), judge.as_ref())?;
         let judge = judge.as_ref().map(|judge| judge as &dyn Judge);
         let prices = self.prices.prices();
         runtime.block_on(rocstar_eval::run::rescore(&mut store, &suite, judge, prices))?;
@@ -63,4 +65,21 @@ impl Rescore {
         }
         Ok(Finish::Good)
     }
+}
+
+/// Scores of two judges never stand under one name.
+fn check_judge(was: Option<&JudgeIdentity>, judge: Option<&EndpointJudge>) -> anyhow::Result<()> {
+    let (Some(was), now) = (was, judge.map(EndpointJudge::identity)) else { return Ok(()) };
+    let said = |judge: &JudgeIdentity| {
+        format!("`{}` at {} with the prompts `{}`", judge.model, judge.url, judge.prompts)
+    };
+    let Some(now) = now else {
+        return Err(WrongUse::error(format!("the answers were judged by {}", said(was))))
+            .hint("name that judge with `--judge URL`");
+    };
+    if now == *was {
+        return Ok(());
+    }
+    Err(WrongUse::error(format!("the answers were judged by {}, not by {}", said(was), said(&now))))
+        .hint("give the same judge; another one needs an evaluation of its own")
 }

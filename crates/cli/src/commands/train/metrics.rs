@@ -3,8 +3,6 @@
 //! Invariant: serving changes nothing of the run. The address is bound before anything slow starts, and
 //! is given back when the run ends; what is told there is what the run has written down.
 
-use std::net::SocketAddr;
-
 use anyhow::Context as _;
 use axum::Router;
 use axum::extract::State;
@@ -16,7 +14,7 @@ use rocstar_record::sink::Prometheus;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use crate::failure::{HintExt as _, WrongUse};
+use crate::service;
 use crate::terminal::Terminal;
 
 /// The text format that is served.
@@ -40,24 +38,13 @@ impl MetricsOptions {
     /// The address is none, is taken, or is open to other machines and that was not allowed.
     pub(crate) fn bind(&self, runtime: &Runtime) -> anyhow::Result<Option<Listening>> {
         let Some(address) = self.metrics_address.as_deref() else { return Ok(None) };
-        let bound = runtime.block_on(self.listen(address));
-        bound.map(Some).with_context(|| format!("can't serve metrics on `{address}`"))
-    }
-
-    async fn listen(&self, address: &str) -> anyhow::Result<Listening> {
-        let addresses: Vec<SocketAddr> = tokio::net::lookup_host(address)
-            .await
-            .map_err(|error| WrongUse::error(error.to_string()))
-            .hint("write `HOST:PORT`, such as `127.0.0.1:9464`")?
-            .collect();
-        let public = addresses.iter().find(|address| !address.ip().is_loopback());
-        if let Some(public) = public
-            && !self.allow_public_metrics
-        {
-            return Err(WrongUse::error(format!("other machines can reach {public}")))
-                .hint("serve everybody there with `--allow-public-metrics`, or on 127.0.0.1");
-        }
-        Ok(Listening { listener: TcpListener::bind(addresses.as_slice()).await? })
+        let bound = runtime.block_on(service::bind_for(
+            address,
+            self.allow_public_metrics,
+            "serve everybody there with `--allow-public-metrics`, or on 127.0.0.1",
+        ));
+        let listener = bound.context("metrics can't be served")?;
+        Ok(Some(Listening { listener }))
     }
 }
 

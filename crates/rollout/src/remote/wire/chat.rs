@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::ask::ChatEnd;
-use super::{ChatReply, Events, Reach, WireError, server_error};
+use super::{ChatReply, Events, MOST_TOKENS, Reach, WireError, server_error};
 
 /// Largest piece of a stream, in bytes.
 const MOST_EVENT_BYTES: usize = 8 << 20;
@@ -214,6 +214,11 @@ impl ChatReading {
             return Err(server_error(&error));
         }
         if let Some(usage) = piece.usage {
+            let counts = [usage.prompt_tokens, usage.completion_tokens];
+            if let Some(wild) = counts.into_iter().flatten().find(|tokens| *tokens > MOST_TOKENS) {
+                let problem = format!("its usage is {wild} tokens");
+                return Err(WireError::Contradiction { problem });
+            }
             self.reply.prompt_tokens = usage.prompt_tokens.or(self.reply.prompt_tokens);
             self.reply.completion_tokens = usage.completion_tokens.or(self.reply.completion_tokens);
         }
@@ -283,7 +288,7 @@ impl ChatReading {
                 ChatEnd::Context
             }
             Some("length") | None => ChatEnd::Length,
-            Some(other) => return Err(WireError::Ended { reason: other.to_owned() }),
+            Some(other) => return Err(WireError::ended(other)),
         };
         if self.reply.is_over_limit {
             self.reply.end = ChatEnd::Length;
@@ -441,6 +446,19 @@ mod tests {
         assert_eq!(failed, Err(WireError::Server { message: "no memory".to_owned() }));
         let wild = delta(&json!({"tool_calls": [{"index": 5, "function": {"name": "f"}}]}));
         assert!(matches!(streamed(&[wild], None), Err(WireError::Contradiction { .. })));
+    }
+
+    #[test]
+    fn a_usage_beyond_all_sequences_is_none() {
+        let told = |name: &str, tokens: u64| {
+            let usage = json!({"choices": [], "usage": {name: tokens}});
+            streamed(&[end("stop"), usage, json!("[DONE]")], Some(10))
+        };
+        for name in ["prompt_tokens", "completion_tokens"] {
+            let wild = told(name, u64::MAX);
+            assert!(matches!(wild, Err(WireError::Contradiction { .. })), "{wild:?}");
+        }
+        assert!(told("prompt_tokens", MOST_TOKENS as u64).is_ok());
     }
 
     #[test]

@@ -186,7 +186,7 @@ impl CompletionReading {
                 let says_context = self.ended_by.as_deref() == Some("context");
                 read.is_context_full = says_context || read.tokens.len() < most;
             }
-            Some(other) => return Err(WireError::Ended { reason: other.to_owned() }),
+            Some(other) => return Err(WireError::ended(other)),
         }
         read.check()?;
         Ok(self.read)

@@ -106,8 +106,7 @@ impl SglangReading {
             }
             "length" => read.is_context_full = read.tokens.len() < self.max_new_tokens,
             other => {
-                let reason = finish.message.unwrap_or_else(|| other.to_owned());
-                return Err(WireError::Ended { reason });
+                return Err(WireError::ended(finish.message.as_deref().unwrap_or(other)));
             }
         }
         Ok(read)

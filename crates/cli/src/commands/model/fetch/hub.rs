@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use rocstar_nn::files;
+use rocstar_train::checkpoint::TOOLS;
 
 use crate::hub::{Entry, Hub, Kind, Repository};
 use crate::partial::Partial;
@@ -16,7 +17,7 @@ use crate::terminal::Terminal;
 const SHAPE_FILES: [&str; 2] = ["config.json", "generation_config.json"];
 
 /// What is about text. Weights in safetensors come too, pickled ones, which may run code, never.
-const TEXT_FILES: [&str; 9] = [
+const TEXT_FILES: [&str; 10] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -25,6 +26,7 @@ const TEXT_FILES: [&str; 9] = [
     "merges.txt",
     "chat_template.jinja",
     "chat_template.json",
+    TOOLS,
     "model.safetensors.index.json",
 ];
 

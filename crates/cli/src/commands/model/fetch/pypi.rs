@@ -19,6 +19,7 @@ use crate::failure::HintExt as _;
 use crate::models::KnownModel;
 use crate::partial::Partial;
 use crate::python;
+use crate::sums;
 use crate::terminal::Terminal;
 
 /// How often the bar looks at what has arrived.
@@ -49,7 +50,7 @@ pub(super) fn check(model: &KnownModel, file: &Path, terminal: Terminal) -> anyh
         }
     }
     bar.finish_and_clear();
-    let found: String = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let found = sums::hexadecimal(&digest.finalize());
     if found != model.sha256 {
         bail!(
             "`{}` is not the file it should be: its SHA-256 is {found}, expected {}",
