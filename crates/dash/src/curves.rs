@@ -2,11 +2,13 @@
 //!
 //! Invariant: reading on costs what is new; a run that went on from an earlier step is read again
 //! from its start, which [`Curves::generation`] tells; memory is bounded by [`MOST_ROWS`] and
-//! [`MOST_COLUMNS`] whatever the file holds.
+//! [`MOST_NUMBERS`] whatever the file holds.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
 
-use rocstar_record::run::{Notice, Problem, Reader};
+use rocstar_record::run::{LinePlace, Notice, Problem, Reader};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -16,21 +18,39 @@ use crate::Error;
 const MOST_ROWS: usize = 100_000;
 /// Different numbers in the lines of a kind.
 const MOST_COLUMNS: usize = 128;
+/// Numbers of all kinds, those among them that are not there: 32 MiB.
+const MOST_NUMBERS: usize = 4_000_000;
+/// Letters of a number's or a kind's name.
+const MOST_LETTERS: usize = 100;
 /// Kinds of lines.
 const MOST_KINDS: usize = 16;
 /// Lines that can't be read, of which the rest is only counted.
 const MOST_NOTICES: usize = 20;
 
 /// What was read of a run's metrics.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub struct Curves {
     kinds: BTreeMap<String, Rows>,
     notices: Vec<String>,
     bad_lines: usize,
     is_torn: bool,
-    bytes: u64,
-    lines: u64,
-    generation: u64,
+    place: LinePlace,
+    numbers: usize,
+    generation: Generation,
+}
+
+/// A number that no other reading has, nor one of a process before: what a page kept of one reading is
+/// never taken for a part of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Generation(u64);
+
+impl Default for Generation {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let now_ms = crate::run::unix_ms(SystemTime::now()).unwrap_or(0);
+        NEXT.fetch_max(now_ms, Ordering::Relaxed);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// The lines of one kind.
@@ -48,19 +68,18 @@ impl Curves {
     /// # Errors
     /// The file can't be opened.
     pub fn read_on(&mut self, reader: &Reader) -> Result<(), Error> {
-        let lines = match reader.metrics_behind(self.bytes, self.lines)? {
-            Some(lines) => Some(lines),
+        let mut lines = match reader.metrics_behind(&self.place)? {
+            Some(lines) => lines,
             None => {
-                *self = Self { generation: self.generation + 1, ..Self::default() };
-                reader.metrics_behind(0, 0)?
+                *self = Self::default();
+                reader.metrics()?
             }
         };
         self.is_torn = false;
-        let Some(mut lines) = lines else { return Ok(()) };
         while let Some(line) = lines.next() {
             match line {
                 Ok(Value::Object(line)) => self.push(&line),
-                Ok(_) => self.note(format!("metrics.jsonl:{}: no object", lines.number())),
+                Ok(_) => self.note(format!("metrics.jsonl:{}: no object", lines.place().lines())),
                 // It may be whole the next time.
                 Err(Notice { problem: Problem::Torn, .. }) => self.is_torn = true,
                 Err(notice) => {
@@ -71,7 +90,7 @@ impl Curves {
                 }
             }
         }
-        (self.bytes, self.lines) = (lines.bytes(), lines.number());
+        self.place = lines.place().clone();
         Ok(())
     }
 
@@ -87,29 +106,34 @@ impl Curves {
         let Some(step) = line.get("step").and_then(Value::as_u64) else {
             return self.note("metrics.jsonl: a line without `step`".to_owned());
         };
-        if !self.kinds.contains_key(kind) && (self.kinds.len() >= MOST_KINDS || kind.len() > 100) {
+        let is_new = !self.kinds.contains_key(kind);
+        if is_new && (self.kinds.len() >= MOST_KINDS || kind.len() > MOST_LETTERS) {
             return self.note(format!("metrics.jsonl: step {step}: too many kinds of lines"));
         }
         let rows = self.kinds.entry(kind.to_owned()).or_default();
         let row = rows.steps.len();
-        if row >= MOST_ROWS {
-            return self.note(format!("metrics.jsonl: step {step}: not shown, {MOST_ROWS} are"));
+        let (numbers, more) = rows.fitting(line);
+        // A row is kept whole or not at all: half of one would tell wrong sums.
+        if row >= MOST_ROWS || self.numbers + more > MOST_NUMBERS {
+            return self.note(format!("metrics.jsonl: step {step}: not shown, there are too many"));
         }
+        self.numbers += more;
         rows.steps.push(step);
-        for (name, value) in line {
-            let (Some(value), false) = (value.as_f64(), name == "step") else { continue };
-            if rows.columns.len() >= MOST_COLUMNS && !rows.columns.contains_key(name) {
-                continue;
-            }
-            let column = rows.columns.entry(name.clone()).or_default();
+        for (name, value) in numbers {
+            let column = rows.columns.entry(name.to_owned()).or_default();
             column.resize(row, f64::NAN);
             column.push(value);
         }
     }
 
-    /// How often the run was read from its start.
+    /// Numbers that are kept, and places of some that are not there.
+    pub const fn numbers(&self) -> usize {
+        self.numbers
+    }
+
+    /// Which reading of the run this is: what was read from its start again has another number.
     pub const fn generation(&self) -> u64 {
-        self.generation
+        self.generation.0
     }
 
     /// What could not be read.
@@ -161,6 +185,22 @@ impl Curves {
 }
 
 impl Rows {
+    /// The numbers of a line that have a place, and by how many places that makes the rows longer.
+    fn fitting<'l>(&self, line: &'l Map<String, Value>) -> (Vec<(&'l str, f64)>, usize) {
+        let (mut numbers, mut columns, mut more) = (Vec::new(), self.columns.len(), 1);
+        for (name, value) in line {
+            let Some(value) = value.as_f64().filter(|_| name != "step") else { continue };
+            let length = self.columns.get(name).map(Vec::len);
+            if length.is_none() && (columns >= MOST_COLUMNS || name.len() > MOST_LETTERS) {
+                continue;
+            }
+            columns += usize::from(length.is_none());
+            more += self.steps.len() + 1 - length.unwrap_or(0);
+            numbers.push((name.as_str(), value));
+        }
+        (numbers, more)
+    }
+
     /// A number of a row.
     pub fn value(&self, name: &str, row: usize) -> Option<f64> {
         self.columns.get(name)?.get(row).copied().filter(|value| !value.is_nan())
@@ -221,6 +261,7 @@ mod tests {
         curves.read_on(&reader).unwrap();
         assert_eq!(curves.rows("rl_step").unwrap().steps, [1, 2]);
         assert_eq!(curves.notices().len(), 1, "{:?}", curves.notices());
+        let generation = curves.generation();
         std::fs::write(&path, first).unwrap();
         let mut file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
         file.write_all(
@@ -233,10 +274,61 @@ mod tests {
         assert_eq!((rows.value("loss", 1), rows.last("loss")), (None, Some(0.25)));
         assert_eq!(rows.behind(2).columns["loss"], [0.25]);
         assert_eq!(curves.place(3), Some((0, 8)));
+        assert_eq!(curves.generation(), generation);
         std::fs::write(&path, first.lines().next().unwrap().to_owned() + "\n").unwrap();
         curves.read_on(&reader).unwrap();
         assert_eq!(curves.rows("rl_step").unwrap().steps, [1]);
-        assert_eq!(curves.generation(), 1);
+        assert_ne!(curves.generation(), generation);
+        assert_ne!(Curves::default().generation(), Curves::default().generation());
+    }
+
+    /// A run that went on from an earlier step, with lines as long as those before.
+    #[test]
+    fn other_lines_of_the_same_length_are_another_reading() {
+        let line = |step: u64, loss: f64| {
+            format!("{{\"kind\":\"rl_step\",\"step\":{step},\"loss\":{loss:.3}}}\n")
+        };
+        let (folder, reader) = run(&(line(1, 0.5) + &line(2, 0.25)));
+        let mut curves = Curves::default();
+        curves.read_on(&reader).unwrap();
+        let other = line(1, 0.5) + &line(2, 0.75) + &line(3, 0.125);
+        std::fs::write(folder.path().join("metrics.jsonl"), other).unwrap();
+        curves.read_on(&reader).unwrap();
+        assert_eq!(curves.rows("rl_step").unwrap().columns["loss"], [0.5, 0.75, 0.125]);
+    }
+
+    /// What is being written is neither read again and again from the start, nor counted as a line.
+    #[test]
+    fn a_long_torn_line_leaves_the_reading_as_it_is() {
+        let mut text = "{\"kind\":\"rl_step\",\"step\":1}\n".to_owned();
+        text.extend(std::iter::repeat_n('[', 2 << 20));
+        let (_folder, reader) = run(&text);
+        let mut curves = Curves::default();
+        let generation = curves.generation();
+        for _ in 0..3 {
+            curves.read_on(&reader).unwrap();
+            assert_eq!((curves.generation(), curves.place.lines()), (generation, 1));
+            assert_eq!(curves.notices(), ["metrics.jsonl: the last line is not whole"]);
+        }
+    }
+
+    #[test]
+    fn numbers_are_bounded_over_all_kinds() {
+        let mut text: String =
+            (0..50_000).map(|step| format!("{{\"kind\":\"k\",\"step\":{step}}}\n")).collect();
+        let wide: String = (0..100).map(|name| format!(",\"n{name}\":1")).collect();
+        text += &format!("{{\"kind\":\"k\",\"step\":1{wide}}}\n");
+        text += &format!("{{\"kind\":\"other\",\"step\":2,\"{}\":1}}\n", "x".repeat(101));
+        let (_folder, reader) = run(&text);
+        let mut curves = Curves::default();
+        curves.read_on(&reader).unwrap();
+        assert_eq!(
+            (curves.numbers(), curves.notices().len()),
+            (50_001, 1),
+            "{:?}",
+            curves.notices()
+        );
+        assert!(curves.rows("other").unwrap().columns.is_empty());
     }
 
     #[test]

@@ -165,8 +165,11 @@ mod tests {
         for name in ["link", "a b", "..", "../x", "empty", "absent", "first/../first"] {
             assert!(runs.run(name).is_err(), "{name}");
         }
+        std::fs::create_dir(folder.path().join("other")).unwrap();
+        std::fs::write(folder.path().join("other/config.toml"), "").unwrap();
         let one = Folder::open(&folder.path().join("first")).unwrap();
         assert_eq!(one.entries().unwrap().0.len(), 1);
         assert!(one.run("first").is_ok());
+        assert!(one.run("other").is_err(), "a folder that is one run has no other");
     }
 }

@@ -260,12 +260,12 @@ impl Run {
 /// its own. Files that are links are refused by the reader.
 fn refuse_links(run: &Path) -> Result<(), Error> {
     let evaluations = run.join("eval");
-    let suites = std::fs::read_dir(&evaluations).into_iter().flatten().flatten();
-    let mut folders: Vec<_> = suites.map(|entry| entry.path()).take(1_000).collect();
-    folders.extend([run.join("episodes"), evaluations]);
+    let folders = [run.join("episodes"), evaluations.clone()];
     let is_link =
         |path: &std::path::PathBuf| std::fs::symlink_metadata(path).is_ok_and(|it| it.is_symlink());
-    match folders.into_iter().find(is_link) {
+    let suites = || std::fs::read_dir(evaluations).into_iter().flatten().flatten();
+    let mut suites = std::iter::once_with(suites).flatten().map(|entry| entry.path());
+    match folders.into_iter().find(is_link).or_else(|| suites.find(is_link)) {
         Some(link) => {
             let name = link.strip_prefix(run).unwrap_or(&link).to_string_lossy().into_owned();
             Err(Error::Link(name))

@@ -44,7 +44,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 pub use error::Error;
-pub use lines::{JsonLines, Notice, Problem};
+pub use files::replace_file;
+pub use lines::{JsonLines, LinePlace, Notice, Problem};
 pub use notes::Notes;
 pub use reader::{Ending, Reader, State};
 pub use sandbox::{Durations, MOST_MOMENTS, Moment, SandboxFile, SandboxState};

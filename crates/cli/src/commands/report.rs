@@ -42,7 +42,7 @@ impl Report {
     /// # Errors
     /// A run can't be read, or the file can't be written.
     pub(crate) fn run(self, terminal: Terminal) -> anyhow::Result<Finish> {
-        let out = self.out()?;
+        let default = self.default_file()?;
         let runs: Vec<Run> =
             self.runs.iter().map(|path| Run::open(path)).collect::<Result<_, _>>()?;
         let report = report::Report::of(&runs.iter().collect::<Vec<_>>())?;
@@ -50,22 +50,29 @@ impl Report {
             Format::Html => report.to_html(),
             Format::Md => report.to_markdown(),
         };
+        let out = self.out.as_deref().unwrap_or(&default);
         if out == Path::new("-") {
             terminal.data(text.as_bytes())?;
-        } else {
-            std::fs::write(&out, text).with_context(|| format!("can't write {}", out.display()))?;
-            terminal.note(format_args!("report: {}", out.display()));
+            return Ok(Finish::Good);
         }
+        if self.out.is_some() {
+            std::fs::write(out, text).with_context(|| format!("can't write {}", out.display()))?;
+        } else {
+            // What stands in a run's directory may be a link to anywhere.
+            rocstar_record::run::replace_file(out, text.as_bytes())?;
+        }
+        terminal.note(format_args!("report: {}", out.display()));
         Ok(Finish::Good)
     }
 
-    fn out(&self) -> anyhow::Result<PathBuf> {
+    /// Where the report goes that no `--out` names a place for; nowhere where one does.
+    fn default_file(&self) -> anyhow::Result<PathBuf> {
         let name = match self.format {
             Format::Html => "report.html",
             Format::Md => "report.md",
         };
         match (&self.out, self.runs.as_slice()) {
-            (Some(out), _) => Ok(out.clone()),
+            (Some(_), _) => Ok(PathBuf::new()),
             (None, [run]) => Ok(run.join(name)),
             (None, _) => Err(WrongUse::error("name the file of several runs' report by `--out`")),
         }

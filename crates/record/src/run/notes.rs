@@ -2,13 +2,13 @@
 //!
 //! Invariant: training neither reads nor touches it, and it is whole or absent.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{Error, on_file};
-use super::files::{read_ordinary, write_whole};
+use super::files::{read_ordinary, replace_file};
 
 const NOTES: &str = "notes.json";
 /// Largest file of notes.
@@ -42,7 +42,7 @@ pub(super) fn write(run: &Path, notes: &Notes) -> Result<(), Error> {
         let problem = format!("notes have at most {MAX_NOTES_BYTES} bytes");
         return Err(on_file("write", &path)(io::Error::other(problem)));
     }
-    write_whole(&path, |file| file.write_all(&text))
+    replace_file(&path, &text)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::error::{Error, on_file};
 use super::files::{names, open_ordinary, read_ordinary};
-use super::lines::JsonLines;
+use super::lines::{JsonLines, LinePlace};
 use super::notes::{self, Notes};
 use super::sandbox::{self, SandboxState};
 use super::writer::lock_owner;
@@ -47,6 +47,20 @@ pub enum State {
     Ended(Ending),
     /// The last process that worked on it was killed, or the machine went down.
     Died,
+}
+
+impl State {
+    /// The state after an event, where nobody works on the run.
+    #[must_use]
+    pub fn after(self, event: &Value) -> Self {
+        match event.get("event").and_then(Value::as_str) {
+            Some("started" | "resumed") => Self::Died,
+            Some("finished") => Self::Ended(Ending::Finished),
+            Some("stopped") => Self::Ended(Ending::Stopped),
+            Some("failed") => Self::Ended(Ending::Failed),
+            _ => self,
+        }
+    }
 }
 
 /// How a process left a run.
@@ -104,13 +118,13 @@ impl Reader {
         JsonLines::open(&self.path.join(METRICS))
     }
 
-    /// The lines of the metrics behind the first `bytes`, which are `lines` lines; `None` where no
-    /// line ends there, since the run went on from an earlier step.
+    /// The lines of the metrics behind `place`; `None` where the line before it is not there, since the
+    /// run went on from an earlier step.
     ///
     /// # Errors
     /// The file can't be opened. What is wrong with a line is the line's own value.
-    pub fn metrics_behind(&self, bytes: u64, lines: u64) -> Result<Option<JsonLines>, Error> {
-        JsonLines::open_at(&self.path.join(METRICS), bytes, lines)
+    pub fn metrics_behind(&self, place: &LinePlace) -> Result<Option<JsonLines>, Error> {
+        JsonLines::open_at(&self.path.join(METRICS), place)
     }
 
     /// The lines of the events, in order.
@@ -119,6 +133,14 @@ impl Reader {
     /// The file can't be opened. What is wrong with a line is the line's own value.
     pub fn events(&self) -> Result<JsonLines, Error> {
         JsonLines::open(&self.path.join(EVENTS))
+    }
+
+    /// The lines of the events behind `place`, as [`Self::metrics_behind`].
+    ///
+    /// # Errors
+    /// The file can't be opened. What is wrong with a line is the line's own value.
+    pub fn events_behind(&self, place: &LinePlace) -> Result<Option<JsonLines>, Error> {
+        JsonLines::open_at(&self.path.join(EVENTS), place)
     }
 
     /// Steps whose episodes are there, the earliest first.
@@ -257,22 +279,15 @@ impl Reader {
         if let Some(running) = self.running()? {
             return Ok(running);
         }
-        let mut state = State::Empty;
-        for event in self.events()?.flatten() {
-            state = match event.get("event").and_then(Value::as_str) {
-                Some("started" | "resumed") => State::Died,
-                Some("finished") => State::Ended(Ending::Finished),
-                Some("stopped") => State::Ended(Ending::Stopped),
-                Some("failed") => State::Ended(Ending::Failed),
-                _ => state,
-            };
-        }
-        Ok(state)
+        Ok(self.events()?.flatten().fold(State::Empty, |state, event| state.after(&event)))
     }
 
-    /// Looks whether the lock is held, by taking it together with others for an instant; a process
-    /// that begins in that instant tries again.
-    fn running(&self) -> Result<Option<State>, Error> {
+    /// [`State::Running`], where somebody works on the run: looks whether the lock is held, by taking it
+    /// together with others for an instant; a process that begins in that instant tries again.
+    ///
+    /// # Errors
+    /// The lock can't be read.
+    pub fn running(&self) -> Result<Option<State>, Error> {
         let path = self.path.join(LOCK);
         if !path.exists() {
             return Ok(None);

@@ -5,8 +5,8 @@
 //! another one.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SCHEMA_VERSION;
 use super::error::{Error, on_file};
-use super::files::{PARTIAL, read_ordinary};
+use super::files::{PARTIAL, read_ordinary, remove_if_there};
 
 const SANDBOX: &str = "sandbox.json";
 /// Largest file that is read.
@@ -134,7 +134,8 @@ impl SandboxFile {
     pub fn write(&self, state: &SandboxState) -> Result<(), Error> {
         let partial = self.path.with_file_name(format!("{SANDBOX}{PARTIAL}"));
         let text = serde_json::to_vec(state).map_err(io::Error::from);
-        let written = text.and_then(|text| fs::write(&partial, text));
+        remove_if_there(&partial)?;
+        let written = text.and_then(|text| File::create_new(&partial)?.write_all(&text));
         let written = written.and_then(|()| fs::rename(&partial, &self.path));
         written.map_err(on_file("write", &self.path))
     }
