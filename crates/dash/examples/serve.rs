@@ -13,7 +13,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = arguments.next().unwrap_or_else(|| "127.0.0.1:7070".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     let stop = CancellationToken::new();
-    let serving = serve(listener, Folder::open(&folder)?, Access::default(), stop.clone());
+    let serving = serve(listener, Folder::open(&folder)?, Access::default(), None, stop.clone());
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         ended = &mut serving => ended?,

@@ -15,6 +15,7 @@
 //! once ([`survey`]) is gathered in the background, a few bytes a group.
 
 pub mod curves;
+pub mod environment;
 pub mod episode;
 pub mod evaluations;
 pub mod folder;
@@ -30,6 +31,7 @@ pub mod timeline;
 pub mod vocabulary;
 pub mod what_if;
 
+pub use environment::{Environment, Seen};
 pub use folder::Folder;
 pub use http::{Access, serve};
 pub use run::Run;

@@ -151,6 +151,12 @@ impl LocalSandbox {
         Stats { sessions: self.sessions.stats(), ..self.runner.stats() }
     }
 
+    /// What it does at this moment.
+    pub fn state(&self) -> Now {
+        let Effective { layers, degraded, .. } = self.runner.jail().effective().clone();
+        Now { stats: self.stats(), slots: self.slots, turns: self.turns, layers, degraded }
+    }
+
     /// Process ids of the jail's helpers: see [`Jail::helper_pids`].
     pub fn helper_pids(&self) -> Vec<u32> {
         self.runner.jail().helper_pids()
@@ -306,7 +312,6 @@ impl Sandbox for LocalSandbox {
     }
 
     fn now(&self) -> Option<Now> {
-        let Effective { layers, degraded, .. } = self.runner.jail().effective().clone();
-        Some(Now { stats: self.stats(), slots: self.slots, turns: self.turns, layers, degraded })
+        Some(self.state())
     }
 }

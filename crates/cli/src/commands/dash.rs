@@ -3,11 +3,14 @@
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use rocstar_dash::{Access, Folder};
+use rocstar_dash::{Access, Environment, Folder, Seen};
+use rocstar_rollout::Pulse;
+use rocstar_sandbox::HttpClient;
 use serde::Serialize;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::env_vars;
@@ -17,6 +20,10 @@ use crate::terminal::Terminal;
 
 /// Time for open answers when the page is told to stop.
 const GRACE: Duration = Duration::from_secs(3);
+/// Between two looks at a code environment.
+const LOOK_EACH: Duration = Duration::from_secs(1);
+/// Time for its answer.
+const LOOK_WITHIN: Duration = Duration::from_secs(5);
 
 /// Look at runs in a browser: curves, groups, episodes and why each was kept or dropped
 ///
@@ -34,6 +41,12 @@ pub(crate) struct Dash {
     /// What a browser must know to look from another machine: it is in the printed link
     #[arg(long, value_name = "TOKEN", env = env_vars::TOKEN, hide_env_values = true, value_parser = parse_token)]
     token: Option<String>,
+    /// Show a code environment too, such as that of `rocstar sandbox serve`, by its address
+    #[arg(long, value_name = "URL")]
+    environment: Option<String>,
+    /// Its bearer token
+    #[arg(long, value_name = "TOKEN", requires = "environment", hide_env_values = true)]
+    environment_token: Option<String>,
     /// Show everything without a token to everybody who reaches the address
     #[arg(long)]
     allow_public_without_token: bool,
@@ -69,6 +82,8 @@ impl Dash {
             runs: runs.to_owned(),
             listen: "127.0.0.1:0".to_owned(),
             token: None,
+            environment: None,
+            environment_token: None,
             allow_public_without_token: false,
             no_open: false,
             json: false,
@@ -89,6 +104,13 @@ impl Dash {
             has_token: self.token.is_some(),
             allow_public_without_token: self.allow_public_without_token,
         };
+        let looked_at = self.environment.as_ref().map(|url| {
+            let client = HttpClient::new(url, self.environment_token.clone())?;
+            let (tell, told) = watch::channel(Seen { url: url.clone(), ..Seen::default() });
+            Ok::<_, rocstar_sandbox::Error>((client, tell, told))
+        });
+        let looked_at = looked_at.transpose()?;
+        let environment = looked_at.as_ref().map(|(.., told)| Environment(told.clone()));
         let listener = runtime.block_on(service::bind(address))?;
         let query = self.token.as_ref().map(|token| format!("?token={token}"));
         let url = format!("http://{}/{}", listener.local_addr()?, query.unwrap_or_default());
@@ -101,11 +123,17 @@ impl Dash {
             let pid = std::process::id();
             self.announce(&Announcement { url, pid, folder: shown }, terminal)?;
             let stop = CancellationToken::new();
-            let mut server =
-                std::pin::pin!(rocstar_dash::serve(listener, folder, access, stop.clone()));
+            let mut server = std::pin::pin!(rocstar_dash::serve(
+                listener,
+                folder,
+                access,
+                environment,
+                stop.clone()
+            ));
             tokio::select! {
                 served = server.as_mut() => return Ok(served?),
                 () = stops.next() => stop.cancel(),
+                () = look(looked_at) => {}
             }
             // A browser keeps connections open that it asks nothing on.
             tokio::select! {
@@ -125,6 +153,25 @@ impl Dash {
             open(&announcement.url, terminal);
         }
         if self.json { terminal.json_line(announcement) } else { Ok(()) }
+    }
+}
+
+/// Looks at the environment again and again, and tells; never ends.
+async fn look(looked_at: Option<(HttpClient, watch::Sender<Seen>, watch::Receiver<Seen>)>) {
+    let Some((client, tell, _told)) = looked_at else { return std::future::pending().await };
+    let mut pulse = Pulse::default();
+    let mut ticks = tokio::time::interval(LOOK_EACH);
+    loop {
+        ticks.tick().await;
+        let looked = tokio::time::timeout(LOOK_WITHIN, client.look()).await;
+        let now = looked.map_err(|_| "it does not answer".to_owned());
+        let now = now.and_then(|now| now.map_err(|error| error.to_string()));
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let unix_ms = u64::try_from(unix.as_millis()).unwrap_or(u64::MAX);
+        tell.send_modify(|seen| match &now {
+            Ok(now) => (seen.state, seen.notice) = (Some(pulse.beat(now, unix_ms)), None),
+            Err(notice) => seen.notice = Some(notice.clone()),
+        });
     }
 }
 

@@ -88,6 +88,37 @@ fn a_token_is_in_the_link_and_without_it_nothing_is_shown() {
     assert!(show(&absent).contains("hint: "), "{}", show(&absent));
 }
 
+/// A service's own state beside the runs, and what is told when the service is gone.
+#[test]
+fn a_served_code_environment_is_shown_as_it_is_now() {
+    let harness = crate::quickstart::harness();
+    std::fs::create_dir_all(harness.path().join("runs")).unwrap();
+    let arguments = ["sandbox", "serve", "--listen", "127.0.0.1:0", "--json"];
+    let sandbox = ["--config", "sandbox.toml", "--allow-degraded", "--token", "secret"];
+    let mut command = harness.command(&[&arguments[..], &sandbox].concat());
+    let mut service = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(service.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = serde_json::from_str::<Value>(&line).unwrap()["url"].as_str().unwrap().to_owned();
+    let more = ["--environment", &url, "--environment-token", "secret"];
+    let (process, announcement) = serve(&harness, &more);
+    let seen = |wanted: fn(&Value) -> bool| loop {
+        let answer = get(&announcement, "/api/environment");
+        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+        let seen: Value = serde_json::from_str(body).unwrap();
+        if wanted(&seen) {
+            return seen;
+        }
+    };
+    let now = seen(|seen| seen["state"].is_object());
+    assert!(now["state"]["slots"].as_u64().unwrap() > 0, "{now}");
+    assert!(!now["state"]["layers"].as_object().unwrap().is_empty(), "{now}");
+    assert_eq!(stop(service), Some(0));
+    let gone = seen(|seen| seen["run"] == "unreachable");
+    assert!(gone["state"].is_object() && gone["notice"].as_str().unwrap().contains(&url), "{gone}");
+    assert_eq!(stop(process), Some(0));
+}
+
 #[test]
 fn a_report_is_written_in_both_forms() {
     let harness = with_run();

@@ -21,7 +21,7 @@ use super::error::Failure;
 use crate::episode::Place;
 use crate::run::Overview;
 use crate::timeline::Timeline;
-use crate::{Error, Run, evaluations, report, search, survey, what_if};
+use crate::{Error, Run, Seen, evaluations, report, search, survey, what_if};
 
 /// Runs of one answer.
 const MOST_RUNS: usize = 60;
@@ -33,6 +33,7 @@ type Answer = Result<Response, Failure>;
 pub(super) fn routes() -> Router<Arc<App>> {
     Router::new()
         .route("/api/metrics", get(metrics))
+        .route("/api/environment", get(other_environment))
         .route("/api/runs", get(runs))
         .route("/api/runs/{run}", get(detail))
         .route("/api/runs/{run}/notes", put(write_notes))
@@ -132,7 +133,7 @@ async fn runs(State(app): State<Arc<App>>, part: Result<Query<Part>, QueryReject
             });
             let runs: Vec<Overview> = runs.collect();
             let folder = crate::folder::shown(app.folder.path()).display().to_string();
-            text(&json!({ "folder": folder, "all": all, "offset": offset, "runs": runs, "notices": notices }))
+            text(&json!({ "folder": folder, "all": all, "offset": offset, "runs": runs, "notices": notices, "environment": app.environment.is_some() }))
         })
         .await?;
     Ok(as_json(text))
@@ -338,6 +339,21 @@ async fn environment(State(app): State<Arc<App>>, Path(run): Path<String>) -> An
         }))
     })
     .await
+}
+
+/// A code environment that is no run's.
+async fn other_environment(State(app): State<Arc<App>>) -> Answer {
+    let Some(environment) = &app.environment else {
+        let message = "no code environment is looked at: `rocstar dash --environment URL`";
+        return Err(Failure::new(StatusCode::NOT_FOUND, message));
+    };
+    let seen = environment.seen();
+    let run = if seen.notice.is_some() { "unreachable" } else { "running" };
+    let now_ms = crate::run::unix_ms(SystemTime::now());
+    let Seen { url, state, notice } = seen;
+    let answer =
+        json!({ "url": url, "state": state, "run": run, "now_ms": now_ms, "notice": notice });
+    Ok(Json(answer).into_response())
 }
 
 /// What the code environment does, and by which clock that is new or old.

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::App;
 use super::error::Failure;
-use crate::{Error, Run};
+use crate::{Environment, Error, Run};
 
 /// Between two looks.
 const EACH: Duration = Duration::from_millis(500);
@@ -83,7 +83,11 @@ async fn folder(State(app): State<Arc<App>>) -> Response {
         let newest: Vec<(String, Option<SystemTime>)> =
             entries.into_iter().map(|entry| (entry.name, entry.changed)).collect();
         let changed = newest.iter().filter_map(|(_, at)| *at).max().and_then(crate::run::unix_ms);
-        Ok(serde_json::json!({ "runs": newest.len(), "changed_ms": changed }))
+        let seen = app.environment.as_ref().map(Environment::seen).unwrap_or_default();
+        let environment = (seen.state.map(|state| state.unix_ms), seen.notice);
+        Ok(serde_json::json!({
+            "runs": newest.len(), "changed_ms": changed, "environment": environment,
+        }))
     })
 }
 

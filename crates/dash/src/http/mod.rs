@@ -2,7 +2,7 @@
 //!
 //! | routes | file |
 //! |---|---|
-//! | `/api/runs…`, `/api/metrics` | `api.rs` |
+//! | `/api/runs…`, `/api/metrics`, `/api/environment` | `api.rs` |
 //! | `/api/live`, `/api/runs/{run}/live` | `live.rs` |
 //! | `/report/{run}` | `api.rs` |
 //! | everything else | `assets.rs`: the page itself, which reads the address |
@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 pub use guard::Access;
 
-use crate::{Error, Folder};
+use crate::{Environment, Error, Folder};
 use error::Failure;
 
 /// Threads that read files for answers at once.
@@ -41,6 +41,7 @@ const STREAMS: usize = 64;
 struct App {
     folder: Folder,
     access: Access,
+    environment: Option<Environment>,
     readers: Semaphore,
     streams: Arc<Semaphore>,
     /// What gathers surveys.
@@ -62,7 +63,7 @@ impl App {
     }
 }
 
-/// Serves the page of `folder` until `stop` is cancelled.
+/// Serves the page of `folder`, and of `environment` where there is one, until `stop` is cancelled.
 ///
 /// # Errors
 /// The listener failed.
@@ -70,11 +71,13 @@ pub async fn serve(
     listener: TcpListener,
     folder: Folder,
     access: Access,
+    environment: Option<Environment>,
     stop: CancellationToken,
 ) -> io::Result<()> {
     let app = Arc::new(App {
         folder,
         access,
+        environment,
         readers: Semaphore::new(READERS),
         streams: Arc::new(Semaphore::new(STREAMS)),
         background: TaskTracker::new(),

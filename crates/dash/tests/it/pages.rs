@@ -2,10 +2,11 @@
 
 use hyper::StatusCode;
 use pretty_assertions::assert_eq;
+use rocstar_dash::{Environment, Seen};
 use rocstar_record::run::{Moment, RunDirectory, SandboxState};
 use serde_json::{Value, json};
 
-use crate::support::{SMALL, served};
+use crate::support::{SMALL, serve_with, served};
 
 fn all<'v>(value: &'v Value, name: &str) -> &'v Vec<Value> {
     value[name].as_array().unwrap_or_else(|| panic!("no list `{name}` in {value}"))
@@ -187,6 +188,25 @@ async fn the_environment_is_shown_as_it_is_now() {
     let newer = served.json(path).await;
     assert_eq!((&newer["state"], &newer["run"]), (&Value::Null, &json!("finished")));
     assert!(newer["notice"].as_str().unwrap().contains("newer"), "{newer}");
+    served.stop().await;
+}
+
+/// A code environment that somebody else looks at: seen, then out of reach.
+#[tokio::test]
+async fn another_environment_is_shown_where_one_is_looked_at() {
+    let none = served(|_, _, _| None).await;
+    assert_eq!(none.get("/api/environment").await.status, StatusCode::NOT_FOUND);
+    none.stop().await;
+    let (tell, told) = tokio::sync::watch::channel(Seen::default());
+    let served = serve_with(tempfile::tempdir().unwrap(), Environment(told)).await;
+    assert_eq!(served.json("/api/runs").await["environment"], true);
+    let state = SandboxState { unix_ms: 5_000, slots: 8, ..SandboxState::default() };
+    tell.send_modify(|seen| seen.state = Some(state));
+    let seen = served.json("/api/environment").await;
+    assert_eq!((&seen["state"]["slots"], &seen["run"]), (&json!(8), &json!("running")));
+    tell.send_modify(|seen| seen.notice = Some("refused".to_owned()));
+    let seen = served.json("/api/environment").await;
+    assert_eq!((&seen["state"]["slots"], &seen["run"]), (&json!(8), &json!("unreachable")));
     served.stop().await;
 }
 

@@ -7,7 +7,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
-use rocstar_dash::{Access, Folder, serve};
+use rocstar_dash::{Access, Environment, Folder, serve};
 use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -45,14 +45,25 @@ pub(crate) async fn served(said: Said) -> Served {
     serve_folder(folder).await
 }
 
+/// Serves a folder, and a code environment.
+pub(crate) async fn serve_with(folder: tempfile::TempDir, environment: Environment) -> Served {
+    serve_both(folder, Some(environment)).await
+}
+
 pub(crate) async fn serve_folder(folder: tempfile::TempDir) -> Served {
+    serve_both(folder, None).await
+}
+
+async fn serve_both(folder: tempfile::TempDir, environment: Option<Environment>) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let runs = Folder::open(folder.path()).unwrap();
     let mut tasks = JoinSet::new();
     let until = stop.clone();
-    tasks.spawn(async move { serve(listener, runs, Access::default(), until).await.unwrap() });
+    tasks.spawn(async move {
+        serve(listener, runs, Access::default(), environment, until).await.unwrap()
+    });
     Served { address, folder, stop, tasks }
 }
 

@@ -29,6 +29,8 @@ export interface Runs {
   offset: number;
   runs: Overview[];
   notices: string[];
+  /** A code environment is looked at that is no run's. */
+  environment: boolean;
 }
 
 export interface RunDetail {
@@ -292,6 +294,8 @@ export interface EnvironmentNow {
   run: string;
   now_ms: number;
   notice: string | null;
+  /** Of an environment that is no run's. */
+  url?: string;
 }
 
 export interface Activity {

@@ -7,6 +7,7 @@ import { Notices, State } from './parts';
 import { catchLinks, go, path, useRoute, type Route } from './route';
 import { CurvesView } from './views/curves';
 import { EnvironmentView } from './views/environment';
+import { OtherEnvironmentView } from './views/environment-now';
 import { EpisodeView } from './views/episode';
 import { EvaluationsView } from './views/evaluations';
 import { GroupView, StepView } from './views/groups';
@@ -158,6 +159,7 @@ function View({ route, look }: { route: Route; look: Look | null }) {
   const [first, run, view, a, b, c, d, e] = route.parts;
   const query = route.query;
   if (first === undefined) return <RunsView query={query} />;
+  if (first === 'environment') return <OtherEnvironmentView />;
   if (first === 'compare') return <CurvesView runs={(query.get('runs') ?? '').split(',').filter((it) => it)} query={query} look={null} />;
   if (first !== 'runs' || run === undefined) return <Missing />;
   switch (view) {

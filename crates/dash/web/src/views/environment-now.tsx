@@ -1,7 +1,7 @@
 // What the code environment does at this moment, told about once a second by the run that works.
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { useLoad, type EnvironmentNow, type SandboxState } from '../api';
+import { useLoad, useStream, type EnvironmentNow, type SandboxState } from '../api';
 import { Chart } from '../chart';
 import { ago, duration, number, share, words } from '../format';
 import { Bars, Facts, Notices, Show } from '../parts';
@@ -20,6 +20,17 @@ export function EnvironmentNowView({ address, version }: { address: string; vers
   );
 }
 
+/** A code environment that is no run's. */
+export function OtherEnvironmentView() {
+  const live = useStream<{ environment: unknown }>('/api/live');
+  return (
+    <>
+      <h1>Code environment</h1>
+      <EnvironmentNowView address="/api/environment" version={JSON.stringify(live.last?.environment)} />
+    </>
+  );
+}
+
 function Now({ data }: { data: EnvironmentNow }) {
   const [, setTick] = useState(0);
   const works = data.run === 'running';
@@ -31,17 +42,20 @@ function Now({ data }: { data: EnvironmentNow }) {
   }, [works]);
   // By the server's clock, which may differ from this machine's.
   const skew = useMemo(() => Date.now() - data.now_ms, [data]);
-  if (data.notice) return <Notices all={[data.notice]} />;
   const state = data.state;
+  const notices = <Notices all={data.notice ? [data.notice] : []} />;
+  if (state === null && data.notice) return notices;
   if (state === null) return <p class="muted">Nothing is told of the code environment's present state: the run has none, or was made by an older version.</p>;
   const seen = state.unix_ms + skew;
   const age = Date.now() - seen;
   return (
     <>
+      {data.url && <p class="muted">{data.url}</p>}
+      {notices}
       <h2>
         {works ? 'Now' : 'When it was last seen'}{' '}
         <span class={works && age < OVERDUE_MS ? 'state running' : 'state stopped'} role="status">
-          {works ? (age < OVERDUE_MS ? 'live' : 'overdue') : `the run is ${data.run === 'died' ? 'dead' : data.run}`}, {ago(seen)}
+          {works ? (age < OVERDUE_MS ? 'live' : 'overdue') : (data.url ? 'it is out of reach' : `the run is ${data.run === 'died' ? 'dead' : data.run}`)}, {ago(seen)}
         </span>
       </h2>
       <Figures state={state} />

@@ -24,6 +24,11 @@ export function RunsView({ query }: { query: URLSearchParams }) {
               {data.folder} · {data.all} {data.all === 1 ? 'run' : 'runs'}
             </p>
             <Notices all={data.notices} />
+            {data.environment && (
+              <p>
+                <a href="/environment">the code environment, live</a>
+              </p>
+            )}
             <div class="row">
               <label>
                 name or tag{' '}
