@@ -129,7 +129,8 @@ fn train(folder: &Path, steps: &mut Steps) -> Result<(), Box<dyn Error>> {
         ModelConfig { vocabulary_size: tokenizer.vocabulary_size(), ..ModelConfig::tiny() };
     let family = Family::chatml()?;
     let mut parameters = Parameters::random(&config, 1);
-    let end = tokenizer.token_id(family.end_of_turn()).ok_or("the tokenizer has no end of a turn")?;
+    let end =
+        tokenizer.token_id(family.end_of_turn()).ok_or("the tokenizer has no end of a turn")?;
     let hidden = config.hidden_size;
     let embedding = parameters.slot_mut(Slot::Embedding).chunks_mut(hidden).nth(end as usize);
     embedding.ok_or("the model has no end of a turn")?.iter_mut().for_each(|it| *it *= END_WEIGHT);
