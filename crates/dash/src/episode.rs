@@ -84,8 +84,9 @@ pub struct EpisodeView {
     pub(crate) turns: Vec<TurnView>,
     /// The command that makes it again.
     replay: String,
-    /// Whether tokens could be shown as text.
+    /// Whether tokens could be shown as text; and where a vocabulary is there, why not.
     has_text: bool,
+    vocabulary_notice: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -105,7 +106,7 @@ pub struct TokensView {
     first: usize,
     /// By what a token of the policy is multiplied; `None` where it is not learned from.
     advantage: Option<f64>,
-    /// Ratios outside these are clipped.
+    /// Ratios outside these are clipped; `None` where what is written down does not tell.
     clip: Option<(f64, f64)>,
     tokens: Vec<TokenView>,
 }
@@ -134,15 +135,13 @@ impl Place {
     pub fn find(&self, run: &Run, sample: u32) -> Result<Found, Error> {
         match self {
             Self::Step { step, group } => {
-                let mut records = run.reader().groups_as::<Group>(*step)?;
-                let found = nth(&mut records, *group, *step, run)?;
+                let found = run.groups::<Group>(*step)?.record(*group)?;
                 let group = found.ok_or_else(|| missing("group", *group, *step))?;
                 group.check().map_err(|error| record(*step, error.to_string()))?;
                 in_group(group, sample).ok_or_else(|| missing("sample", sample.into(), *step))
             }
             Self::Evaluation { suite, step, task } => {
-                let mut records = run.reader().evaluated_as::<Evaluated>(suite, *step)?;
-                let found = nth(&mut records, *task, *step, run)?;
+                let found = run.evaluated::<Evaluated>(suite, *step)?.record(*task)?;
                 let found = found.ok_or_else(|| missing("task", *task, *step))?;
                 found.check().map_err(|error| record(*step, error.to_string()))?;
                 let Evaluated { task, answer, episodes, .. } = found;
@@ -158,19 +157,6 @@ impl Place {
             Self::Step { step, .. } | Self::Evaluation { step, .. } => *step,
         }
     }
-}
-
-fn nth<T: serde::de::DeserializeOwned>(
-    records: &mut rocstar_record::log::Records<T>,
-    number: u64,
-    step: u64,
-    run: &Run,
-) -> Result<Option<T>, Error> {
-    let told = |error: std::io::Error| record(step, run.without_path(&error.to_string()));
-    if !records.pass_over(number).map_err(told)? {
-        return Ok(None);
-    }
-    records.next().transpose().map_err(told)
 }
 
 fn missing(what: &str, number: u64, step: u64) -> Error {
@@ -242,6 +228,7 @@ impl Found {
                 Place::Evaluation { .. } => replay,
             },
             has_text: !vocabulary.is_empty(),
+            vocabulary_notice: run.vocabulary_notice(),
             verdict: episode.verdict,
             weight_versions: episode.weight_versions,
         }
@@ -289,7 +276,7 @@ impl Found {
             all: episode.tokens.len(),
             first,
             advantage: self.fate.advantage,
-            clip: stage.and_then(|stage| run.recipe().stages.get(stage)).map(|it| it.clip),
+            clip: stage.and_then(|stage| run.recipe().stages.get(stage)).and_then(|it| it.clip),
             tokens: tokens.collect(),
         }
     }

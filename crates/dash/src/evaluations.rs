@@ -106,12 +106,12 @@ impl Matrix {
         rows: &mut BTreeMap<String, Row>,
     ) -> Result<(), Error> {
         let vocabulary = run.vocabulary();
-        let records = run.reader().evaluated_as::<EvaluatedSketch>(suite, self.steps[column])?;
+        let records = run.evaluated::<EvaluatedSketch>(suite, self.steps[column])?;
         for (number, record) in records.enumerate() {
             let task = match record {
                 Ok(task) => task,
                 Err(error) => {
-                    self.notices.push(run.without_path(&error.to_string()));
+                    self.notices.push(error.to_string());
                     continue;
                 }
             };

@@ -1,7 +1,8 @@
 //! A folder of runs.
 //!
 //! Invariant: a run is a folder of plain name directly in it, never a link; so a name that comes from
-//! outside leads nowhere else. Runs that were looked at last stay open, [`MOST_OPEN`] of them.
+//! outside leads nowhere else. Runs that were looked at last stay open, [`MOST_OPEN`] of them and
+//! [`MOST_NUMBERS`] numbers; what takes more of a run is kept of the [`MOST_READ`] that were read last.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +12,12 @@ use rocstar_record::run::is_plain;
 
 use crate::{Error, Run};
 
-/// Runs whose metrics and surveys are kept.
-const MOST_OPEN: usize = 24;
+/// Runs whose metrics are kept: more than a page of the list shows, which opens them in turn.
+const MOST_OPEN: usize = 128;
+/// Numbers of their metrics together: 128 MiB.
+const MOST_NUMBERS: usize = 16_000_000;
+/// Runs whose groups, vocabularies and surveys are kept.
+const MOST_READ: usize = 6;
 /// Entries of a folder that are looked at.
 const MOST_ENTRIES: usize = 10_000;
 /// Notices of a folder.
@@ -24,8 +29,25 @@ pub struct Folder {
     path: PathBuf,
     /// Where the folder is one run itself, its name.
     only: Option<String>,
-    /// The ones that were used last at the end.
-    open: Mutex<Vec<(String, Arc<Run>)>>,
+    open: Mutex<OpenRuns>,
+}
+
+/// Runs that are open.
+#[derive(Debug, Default)]
+struct OpenRuns {
+    all: Vec<OpenRun>,
+    /// How often one was asked for.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct OpenRun {
+    name: String,
+    run: Arc<Run>,
+    /// When it was last asked for.
+    asked: u64,
+    /// When more than its overview was; 0 where that was not, or was thrown away.
+    read: u64,
 }
 
 /// A run that is there, unread.
@@ -106,11 +128,24 @@ impl Folder {
         Ok((runs, notices))
     }
 
-    /// The run of this name.
+    /// The run of this name, to read in it.
     ///
     /// # Errors
     /// No run can have the name, there is none, or a newer rocstar wrote it.
     pub fn run(&self, name: &str) -> Result<Arc<Run>, Error> {
+        self.open_run(name, true)
+    }
+
+    /// The run of this name for its overview: a look at all runs throws nothing away that is kept of the
+    /// ones that are read.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn glance(&self, name: &str) -> Result<Arc<Run>, Error> {
+        self.open_run(name, false)
+    }
+
+    fn open_run(&self, name: &str, is_read: bool) -> Result<Arc<Run>, Error> {
         if !is_plain(name) {
             return Err(Error::Name(name.to_owned()));
         }
@@ -120,18 +155,41 @@ impl Folder {
             return Err(Error::missing(format!("run `{name}`")));
         }
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = open.iter().position(|(known, _)| known == name) {
-            let found = open.remove(at);
-            let run = Arc::clone(&found.1);
-            open.push(found);
-            return Ok(run);
+        open.all.retain(|it| it.name != name || !it.run.is_replaced());
+        if !open.all.iter().any(|it| it.name == name) {
+            open.make_room();
+            let run = Arc::new(Run::open(&path)?);
+            open.all.push(OpenRun { name: name.to_owned(), run, asked: 0, read: 0 });
         }
-        let run = Arc::new(Run::open(&path)?);
-        if open.len() >= MOST_OPEN {
-            open.remove(0);
+        open.ask(name, is_read).ok_or_else(|| Error::missing(format!("run `{name}`")))
+    }
+}
+
+impl OpenRuns {
+    /// Closes the runs that were not asked for the longest time, until there is room for one more.
+    fn make_room(&mut self) {
+        let numbers = |all: &[OpenRun]| all.iter().map(|it| it.run.numbers()).sum::<usize>();
+        while self.all.len() >= MOST_OPEN || numbers(&self.all) > MOST_NUMBERS {
+            let oldest = self.all.iter().enumerate().min_by_key(|(_, it)| it.asked);
+            let Some((oldest, _)) = oldest else { return };
+            self.all.remove(oldest);
         }
-        open.push((name.to_owned(), Arc::clone(&run)));
-        Ok(run)
+    }
+
+    fn ask(&mut self, name: &str, is_read: bool) -> Option<Arc<Run>> {
+        self.clock += 1;
+        let found = self.all.iter_mut().find(|it| it.name == name)?;
+        found.asked = self.clock;
+        if is_read {
+            found.read = self.clock;
+        }
+        let run = Arc::clone(&found.run);
+        while self.all.iter().filter(|it| it.read > 0).count() > MOST_READ {
+            let oldest = self.all.iter_mut().filter(|it| it.read > 0).min_by_key(|it| it.read)?;
+            oldest.read = 0;
+            oldest.run.rest();
+        }
+        Some(run)
     }
 }
 
@@ -171,5 +229,56 @@ mod tests {
         assert_eq!(one.entries().unwrap().0.len(), 1);
         assert!(one.run("first").is_ok());
         assert!(one.run("other").is_err(), "a folder that is one run has no other");
+    }
+
+    fn folder_of(count: usize) -> (tempfile::TempDir, Folder) {
+        let folder = tempfile::tempdir().unwrap();
+        for number in 0..count {
+            let run = folder.path().join(format!("run{number}"));
+            std::fs::create_dir(&run).unwrap();
+            std::fs::write(run.join("config.toml"), format!("seed = {number}\n")).unwrap();
+        }
+        let runs = Folder::open(folder.path()).unwrap();
+        (folder, runs)
+    }
+
+    #[test]
+    fn a_look_at_all_runs_opens_each_once() {
+        let (_folder, runs) = folder_of(60);
+        let look = || -> Vec<Arc<Run>> {
+            (0..60).map(|number| runs.glance(&format!("run{number}")).unwrap()).collect()
+        };
+        let first = look();
+        assert!(first.iter().zip(look()).all(|(one, again)| Arc::ptr_eq(one, &again)));
+        for number in 0..60 {
+            runs.run(&format!("run{number}")).unwrap();
+        }
+        let read = runs.open.lock().unwrap().all.iter().filter(|it| it.read > 0).count();
+        assert_eq!(read, MOST_READ);
+    }
+
+    #[test]
+    fn the_runs_that_are_open_are_bounded() {
+        let (_folder, runs) = folder_of(MOST_OPEN + 3);
+        for number in 0..MOST_OPEN + 3 {
+            runs.glance(&format!("run{number}")).unwrap();
+        }
+        let open = runs.open.lock().unwrap();
+        assert_eq!(open.all.len(), MOST_OPEN);
+        assert!(open.all.iter().all(|it| !["run0", "run1", "run2"].contains(&it.name.as_str())));
+    }
+
+    /// A name that is another run by now, or that a newer rocstar goes on with.
+    #[test]
+    fn a_run_that_was_replaced_is_opened_anew() {
+        let (folder, runs) = folder_of(1);
+        let run = folder.path().join("run0");
+        assert_eq!(runs.run("run0").unwrap().recipe().seed, 0);
+        std::fs::remove_dir_all(&run).unwrap();
+        std::fs::create_dir(&run).unwrap();
+        std::fs::write(run.join("config.toml"), "seed = 12345\n").unwrap();
+        assert_eq!(runs.run("run0").unwrap().recipe().seed, 12_345);
+        std::fs::write(run.join("env.json"), "{\"schema\": 99}").unwrap();
+        assert!(runs.run("run0").is_err());
     }
 }

@@ -1,16 +1,20 @@
 //! A run that is looked at: its reader, and what is kept of it between two looks.
 //!
 //! Invariant: what is kept is thrown away when the files that it came from are replaced, and is
-//! bounded: metrics by [`crate::curves`], groups by [`KEPT_STEPS`] steps.
+//! bounded: metrics by [`crate::curves`], events by [`Events`], groups by [`KEPT_STEPS`] steps.
+
+mod events;
+mod records;
+mod words;
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use rocstar_record::run::{Ending, Notes, Reader, State};
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::Error;
 use crate::curves::Curves;
@@ -19,10 +23,13 @@ use crate::step::Step;
 use crate::survey::Survey;
 use crate::vocabulary::Vocabulary;
 
+use words::Words;
+
+pub use events::Events;
+pub use records::{View, Views};
+
 /// Steps whose groups are kept.
 const KEPT_STEPS: usize = 3;
-/// The last events that are shown.
-const SHOWN_EVENTS: usize = 100;
 /// Numbers of a small curve.
 const SPARK_POINTS: usize = 48;
 
@@ -31,19 +38,38 @@ const SPARK_POINTS: usize = 48;
 pub struct Run {
     name: String,
     reader: Reader,
+    /// The files that were read when it was opened.
+    opened: [Option<FileMark>; 2],
     curves: Mutex<Curves>,
+    /// Numbers of the curves when they were last read.
+    numbers: AtomicUsize,
+    events: Mutex<Events>,
     recipe: Recipe,
     steps: Mutex<VecDeque<(Mark, Arc<Step>)>>,
-    vocabulary: Mutex<Option<Arc<Vocabulary>>>,
+    words: Mutex<Words>,
     survey: Mutex<Survey>,
+}
+
+/// What tells whether a file was replaced: its length, and when it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct FileMark {
+    bytes: u64,
+    written: Option<SystemTime>,
+}
+
+impl FileMark {
+    /// `None` where there is no file.
+    fn of(path: &Path) -> Option<Self> {
+        let file = std::fs::symlink_metadata(path).ok()?;
+        Some(Self { bytes: file.len(), written: file.modified().ok() })
+    }
 }
 
 /// Which file a step was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Mark {
     step: u64,
-    bytes: u64,
-    written: Option<SystemTime>,
+    file: FileMark,
 }
 
 /// A run as one of many.
@@ -79,6 +105,7 @@ impl Run {
     /// # Errors
     /// There is none, a newer rocstar wrote it, or a folder of it is a link.
     pub fn open(path: &Path) -> Result<Self, Error> {
+        let opened = opened_files(path);
         let reader = Reader::open(path)?;
         refuse_links(path)?;
         let recipe = match reader.config() {
@@ -88,12 +115,32 @@ impl Run {
         Ok(Self {
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
             reader,
+            opened,
             curves: Mutex::default(),
+            numbers: AtomicUsize::default(),
+            events: Mutex::default(),
             recipe,
             steps: Mutex::default(),
-            vocabulary: Mutex::default(),
+            words: Mutex::default(),
             survey: Mutex::default(),
         })
+    }
+
+    /// Whether another run, or a newer rocstar's, may be there by now, which must be opened anew.
+    pub(crate) fn is_replaced(&self) -> bool {
+        self.opened != opened_files(self.reader.path())
+    }
+
+    /// Throws away what takes much memory and can be read again.
+    pub(crate) fn rest(&self) {
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.words.lock().unwrap_or_else(PoisonError::into_inner) = Words::default();
+        self.survey().forget();
+    }
+
+    /// Numbers of its curves that are kept.
+    pub(crate) fn numbers(&self) -> usize {
+        self.numbers.load(Ordering::Relaxed)
     }
 
     /// Its name.
@@ -123,6 +170,7 @@ impl Run {
     pub fn curves(&self) -> Result<MutexGuard<'_, Curves>, Error> {
         let mut curves = self.curves.lock().unwrap_or_else(PoisonError::into_inner);
         curves.read_on(&self.reader)?;
+        self.numbers.store(curves.numbers(), Ordering::Relaxed);
         Ok(curves)
     }
 
@@ -143,7 +191,7 @@ impl Run {
             )));
         }
         let (bytes, written) = self.reader.episodes_mark(step)?;
-        let mark = Mark { step, bytes, written };
+        let mark = Mark { step, file: FileMark { bytes, written } };
         let kept = |steps: &VecDeque<(Mark, Arc<Step>)>| {
             steps.iter().find(|(known, _)| *known == mark).map(|(_, step)| Arc::clone(step))
         };
@@ -158,26 +206,20 @@ impl Run {
         Ok(read)
     }
 
-    /// The vocabulary that was saved with the newest weights; none is known before they are saved.
+    /// The vocabulary that was saved at the start or with the newest weights; an empty one where none was.
     pub fn vocabulary(&self) -> Arc<Vocabulary> {
-        let mut kept = self.vocabulary.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(vocabulary) = &*kept {
-            return Arc::clone(vocabulary);
-        }
-        match self.read_vocabulary() {
-            Some(vocabulary) => Arc::clone(kept.insert(Arc::new(vocabulary))),
-            None => Arc::default(),
-        }
+        self.words().vocabulary()
     }
 
-    fn read_vocabulary(&self) -> Option<Vocabulary> {
-        let is_folder = |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|it| it.is_dir());
-        let steps = self.reader.checkpoint_steps().ok()?;
-        let saved = steps.iter().rev().map(|step| self.reader.checkpoint(*step));
-        let folders = std::iter::once(self.reader.tokenizer()).chain(saved);
-        let mut folders =
-            folders.filter(|folder| is_folder(folder) && folder.parent().is_some_and(is_folder));
-        folders.find_map(|folder| Vocabulary::read(&folder.join("tokenizer.json")).ok())
+    /// Why a vocabulary that was saved can't be read.
+    pub fn vocabulary_notice(&self) -> Option<String> {
+        self.words().notice().map(|notice| self.without_path(notice))
+    }
+
+    fn words(&self) -> MutexGuard<'_, Words> {
+        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        words.read_on(&self.reader);
+        words
     }
 
     /// `running`, `finished`, `stopped`, `failed`, `died` or `empty`.
@@ -185,7 +227,11 @@ impl Run {
     /// # Errors
     /// Lock or events can't be read.
     pub fn state(&self) -> Result<&'static str, Error> {
-        Ok(match self.reader.state()? {
+        let state = match self.reader.running()? {
+            Some(running) => running,
+            None => self.events()?.state(),
+        };
+        Ok(match state {
             State::Empty => "empty",
             State::Running { .. } => "running",
             State::Ended(Ending::Finished) => "finished",
@@ -195,28 +241,24 @@ impl Run {
         })
     }
 
-    /// The last events, the newest last, and what of them can't be read.
+    /// What happened, read on to its end.
     ///
     /// # Errors
     /// The file can't be opened.
-    pub fn events(&self) -> Result<(Vec<Value>, Vec<String>), Error> {
-        let (mut events, mut notices) = (VecDeque::new(), Vec::new());
-        for line in self.reader.events()? {
-            match line {
-                Ok(event) => {
-                    events.truncate(SHOWN_EVENTS);
-                    if events.len() >= SHOWN_EVENTS {
-                        events.pop_front();
-                    }
-                    events.push_back(event);
-                }
-                Err(notice) if notices.len() < 20 => {
-                    notices.push(self.without_path(&notice.to_string()));
-                }
-                Err(_) => {}
-            }
-        }
-        Ok((events.into(), notices))
+    pub fn events(&self) -> Result<MutexGuard<'_, Events>, Error> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.read_on(&self.reader)?;
+        Ok(events)
+    }
+
+    /// What can't be read of what happened, and of the vocabulary.
+    ///
+    /// # Errors
+    /// The events can't be opened.
+    pub fn notices(&self) -> Result<Vec<String>, Error> {
+        let events = self.events()?;
+        let all = events.notices().map(|notice| self.without_path(&notice.to_string()));
+        Ok(all.chain(self.vocabulary_notice()).collect())
     }
 
     /// The run as one of many. What can't be read of it is among its notices.
@@ -254,6 +296,11 @@ impl Run {
         overview.notices = notices;
         overview
     }
+}
+
+/// What was read of a run when it was opened: its recipe, and the version of its layout.
+fn opened_files(run: &Path) -> [Option<FileMark>; 2] {
+    ["config.toml", "env.json"].map(|name| FileMark::of(&run.join(name)))
 }
 
 /// A directory may come from anywhere, and a link in it may lead anywhere: `episodes` and `eval` must be

@@ -96,7 +96,7 @@ fn search_step(run: &Run, step: u64, text: &str, vocabulary: &Vocabulary, answer
             answer.notices.push(message);
         }
     };
-    let records = match run.reader().groups_as::<Group>(step) {
+    let records = match run.groups::<Group>(step) {
         Ok(records) => records,
         Err(error) => return told(run.without_path(&error.to_string())),
     };
@@ -123,7 +123,7 @@ fn search_step(run: &Run, step: u64, text: &str, vocabulary: &Vocabulary, answer
                     });
                 }
             }
-            Err(error) => told(run.without_path(&error.to_string())),
+            Err(error) => told(error.to_string()),
         }
         // A step is searched whole, so that the next question goes on at its end; but not for ever.
         if hits.len() >= 10 * MOST_HITS {

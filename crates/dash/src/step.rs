@@ -95,13 +95,13 @@ impl Step {
     pub fn read(run: &Run, step: u64) -> Result<Self, Error> {
         let mut groups: Vec<GroupSketch> = Vec::new();
         let (mut notices, mut episodes) = (Vec::new(), 0);
-        for record in run.reader().groups_as::<GroupSketch>(step)? {
+        for record in run.groups::<GroupSketch>(step)? {
             match record {
                 Ok(group) => {
                     episodes += group.kept.len() + group.dropped.len();
                     groups.push(group);
                 }
-                Err(error) => notices.push(run.without_path(&error.to_string())),
+                Err(error) => notices.push(error.to_string()),
             }
             if groups.len() >= MOST_GROUPS || episodes >= MOST_EPISODES {
                 notices
@@ -137,7 +137,7 @@ impl Step {
             selection: stage.map(|stage| stage.selection.clone()),
             advantage: stage.map(|stage| stage.advantage),
             groups,
-            notices: self.notices.clone(),
+            notices: self.notices.iter().cloned().chain(run.vocabulary_notice()).collect(),
         })
     }
 }

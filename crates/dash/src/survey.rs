@@ -154,10 +154,10 @@ impl Gathered {
     fn read(run: &Run, step: u64) -> Result<Self, Error> {
         let mark = run.reader().episodes_mark(step)?;
         let mut gathered = Self::nothing(step, mark);
-        for record in run.reader().groups_as::<GroupSketch>(step)? {
+        for record in run.groups::<GroupSketch>(step)? {
             match record {
                 Ok(group) => gathered.push(&group),
-                Err(error) => gathered.notices.push(run.without_path(&error.to_string())),
+                Err(error) => gathered.notices.push(error.to_string()),
             }
         }
         Ok(gathered)
@@ -250,6 +250,13 @@ impl Survey {
         self.by_name.insert(task.name.to_string(), number);
         self.tasks.push(task);
         number
+    }
+
+    /// Forgets everything, unless it is being gathered.
+    pub(crate) fn forget(&mut self) {
+        if !self.is_reading {
+            *self = Self::default();
+        }
     }
 
     /// Says how many steps the run has by now.

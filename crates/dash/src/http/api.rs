@@ -127,7 +127,7 @@ async fn runs(State(app): State<Arc<App>>, part: Result<Query<Part>, QueryReject
             let (entries, notices) = app.folder.entries()?;
             let all = entries.len();
             let part = entries.into_iter().skip(offset).take(MOST_RUNS);
-            let runs = part.map(|entry| match app.folder.run(&entry.name) {
+            let runs = part.map(|entry| match app.folder.glance(&entry.name) {
                 Ok(run) => run.overview(entry.changed),
                 Err(error) => Overview::unreadable(&entry.name, entry.changed, &error),
             });
@@ -142,7 +142,8 @@ async fn runs(State(app): State<Arc<App>>, part: Result<Query<Part>, QueryReject
 async fn detail(State(app): State<Arc<App>>, Path(run): Path<String>) -> Answer {
     of_run(app, run, |run| {
         let overview = run.overview(None);
-        let (events, mut notices) = run.events()?;
+        let mut notices = run.notices()?;
+        let events: Vec<Value> = run.events()?.last().cloned().collect();
         let mut told = |error: rocstar_record::run::Error| {
             notices.push(run.without_path(&error.to_string()));
         };

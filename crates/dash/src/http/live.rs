@@ -37,7 +37,8 @@ struct Look {
     episode_steps: usize,
     last_episode_step: Option<u64>,
     evaluations: usize,
-    events: usize,
+    /// Bytes of them.
+    events: u64,
     survey: crate::survey::Progress,
     /// When the code environment's state was written.
     sandbox_ms: Option<u64>,
@@ -60,7 +61,7 @@ impl Look {
             episode_steps: steps.len(),
             last_episode_step: steps.last().copied(),
             evaluations: evaluations.iter().map(|(_, steps)| steps.len()).sum(),
-            events: run.events()?.0.len(),
+            events: run.events()?.read_bytes(),
             survey: run.survey().progress(),
             sandbox_ms: run.reader().sandbox_mark().and_then(crate::run::unix_ms),
         })

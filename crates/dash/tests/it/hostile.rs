@@ -5,12 +5,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 
 use hyper::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{SMALL, append, serve_folder, served};
 use crate::synthetic;
 
-fn notices(value: &serde_json::Value) -> String {
+fn notices(value: &Value) -> String {
     value["notices"].to_string()
 }
 
@@ -77,39 +77,112 @@ async fn a_newer_schema_is_told_and_not_guessed_at() {
     served.stop().await;
 }
 
+/// A group of a newer schema, with all its fields or without, is shown nowhere.
+#[tokio::test]
+async fn groups_of_a_newer_schema_are_told_and_not_guessed_at() {
+    let served = served(|_, _, _| Some("Eureka")).await;
+    for (path, is_alike) in [
+        ("episodes/step_000002.jsonl.zst", true),
+        ("episodes/step_000003.jsonl.zst", false),
+        ("eval/held_out/step_000004.jsonl.zst", true),
+    ] {
+        let path = served.run().join(path);
+        let mut records = rocstar_record::log::read::<Value>(&path).unwrap().records;
+        records[1]["schema"] = json!(99);
+        if !is_alike {
+            records[1] = json!({"schema": 99, "novel": true});
+        }
+        let mut file = fs::File::create(&path).unwrap();
+        rocstar_record::log::write(&mut file, &records).unwrap();
+    }
+    let told = "a newer rocstar wrote it: update this one";
+    for step in [2, 3] {
+        let view = served.json(&format!("/api/runs/run/steps/{step}")).await;
+        assert_eq!(view["groups"].as_array().unwrap().len(), 1, "{view}");
+        assert_eq!(view["notices"], json!([format!("step {step}: {told}")]));
+        let path = format!("/api/runs/run/steps/{step}/groups/1/episodes/0");
+        let episode = served.get(&path).await;
+        assert_eq!(episode.status, StatusCode::UNPROCESSABLE_ENTITY, "{}", episode.text);
+        assert!(episode.text.contains(told), "{}", episode.text);
+    }
+    let search = served.json("/api/runs/run/search?text=eureka").await;
+    let of_step = |hit: &&Value| hit["step"] == 2 || hit["step"] == 3;
+    let hits = search["hits"].as_array().unwrap().iter().filter(of_step).count();
+    assert_eq!(hits, 2 * SMALL.samples, "{search}");
+    assert!(notices(&search).contains(told), "{search}");
+    let matrix = served.json("/api/runs/run/evaluations/held_out").await;
+    assert!(notices(&matrix).contains(told), "{matrix}");
+    let mut problems = served.json("/api/runs/run/problems").await;
+    while problems["progress"]["steps"] != json!(SMALL.steps) {
+        problems = served.json("/api/runs/run/problems").await;
+    }
+    assert_eq!(problems["found"], json!(2 * SMALL.groups + 2), "{problems}");
+    assert!(notices(&problems).contains(told), "{problems}");
+    served.stop().await;
+}
+
+/// A run for each link, so that none hides behind the refusal of another.
 #[tokio::test]
 async fn links_inside_a_run_lead_nowhere() {
     let outside = tempfile::tempdir().unwrap();
-    synthetic::write(&outside.path().join("secret"), SMALL, |_, _, _| Some("hidden words"))
-        .unwrap();
     let secret = outside.path().join("secret");
+    synthetic::write(&secret, SMALL, |_, _, _| Some("hidden words")).unwrap();
+    fs::write(secret.join("sandbox.json"), "{}").unwrap();
+    fs::write(secret.join("notes.json"), r#"{"text": "hidden words"}"#).unwrap();
+    let links = [
+        "config.toml",
+        "env.json",
+        "metrics.jsonl",
+        "events.jsonl",
+        "notes.json",
+        "sandbox.json",
+        "episodes",
+        "episodes/step_000002.jsonl.zst",
+        "eval",
+        "eval/held_out",
+        "eval/held_out/step_000004.json",
+        "eval/held_out/step_000004.jsonl.zst",
+        "tokenizer",
+        "tokenizer/tokenizer.json",
+    ];
     let folder = tempfile::tempdir().unwrap();
-    let run = folder.path().join("run");
-    fs::create_dir(&run).unwrap();
-    fs::write(run.join("config.toml"), "seed = 1\n").unwrap();
-    for name in ["episodes", "eval", "checkpoints", "tokenizer", "metrics.jsonl", "events.jsonl"] {
-        symlink(secret.join(name), run.join(name)).unwrap();
+    for (number, name) in links.iter().enumerate() {
+        let run = folder.path().join(format!("run{number}"));
+        synthetic::write(&run, SMALL, |_, _, _| None).unwrap();
+        let link = run.join(name);
+        let _ = fs::remove_file(&link).or_else(|_| fs::remove_dir_all(&link));
+        symlink(secret.join(name), &link).unwrap();
     }
     symlink(&secret, folder.path().join("linked")).unwrap();
     let served = serve_folder(folder).await;
-    for path in [
-        "/api/runs",
-        "/api/runs/run",
-        "/api/runs/run/curves",
-        "/api/runs/run/steps/2",
-        "/api/runs/run/steps/2/groups/0/episodes/0",
-        "/api/runs/run/search?text=hidden",
-        "/api/runs/run/evaluations",
-        "/api/runs/run/evaluations/held_out",
-        "/api/runs/run/problems",
-        "/api/runs/linked",
-        "/api/runs/linked/steps/2",
-        "/report/run",
-    ] {
-        let answer = served.get(path).await;
-        assert!(!answer.text.contains("hidden words"), "{path}: {}", answer.text);
-        assert!(!answer.text.contains("task-0"), "{path}: {}", answer.text);
-        assert_ne!(answer.status, StatusCode::INTERNAL_SERVER_ERROR, "{path}");
+    for (number, name) in links.iter().enumerate() {
+        let run = format!("/api/runs/run{number}");
+        let mut all = String::new();
+        for path in [
+            "",
+            "/curves",
+            "/steps/2",
+            "/steps/2/groups/0/episodes/0",
+            "/search?text=hidden",
+            "/evaluations",
+            "/evaluations/held_out",
+            "/evaluations/held_out/4/tasks/0/episodes/0",
+            "/environment",
+            "/environment/now",
+        ] {
+            let answer = served.get(&format!("{run}{path}")).await;
+            assert_ne!(answer.status, StatusCode::INTERNAL_SERVER_ERROR, "{name}: {path}");
+            all += &answer.text;
+        }
+        let report = served.get(&format!("/report/run{number}")).await;
+        assert!(!(all.clone() + &report.text).contains("hidden words"), "{name}");
+        // A folder of the tokenizer that is a link counts as none.
+        let why = ["is a link", "no ordinary file", "\"has_text\":false"];
+        let refused = why.iter().any(|why| all.contains(why));
+        assert!(refused, "{name} is refused and told: {all}");
+    }
+    for path in ["/api/runs/linked", "/api/runs/linked/steps/2", "/report/linked"] {
+        assert_eq!(served.get(path).await.status, StatusCode::NOT_FOUND, "{path}");
     }
     served.stop().await;
 }

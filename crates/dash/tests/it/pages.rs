@@ -24,8 +24,16 @@ async fn runs_and_curves_are_those_of_the_directory() {
     let curves = served.json("/api/runs/run/curves").await;
     let steps = all(&curves, "kinds").iter().find(|kind| kind["kind"] == "rl_step").unwrap();
     assert_eq!(steps["rows"]["steps"], json!([1, 2, 3, 4]));
-    let known = "/api/runs/run/curves?generation=0&rows=rl_step:3,rl_evaluation:2";
-    let rest = served.json(known).await;
+    let generation = curves["generation"].as_u64().unwrap();
+    let known = |generation: u64| {
+        format!("/api/runs/run/curves?generation={generation}&rows=rl_step:3,rl_evaluation:2")
+    };
+    let other = served.json(&known(generation - 1)).await;
+    assert_eq!(
+        other["kinds"], curves["kinds"],
+        "what is known of another reading counts for nothing"
+    );
+    let rest = served.json(&known(generation)).await;
     let steps = all(&rest, "kinds").iter().find(|kind| kind["kind"] == "rl_step").unwrap();
     assert_eq!((&steps["first"], &steps["rows"]["steps"]), (&json!(3), &json!([4])));
     served.stop().await;

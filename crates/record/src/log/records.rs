@@ -71,7 +71,7 @@ impl<T: DeserializeOwned> Records<T> {
     }
 
     /// The line of the last item, without its end.
-    pub(crate) fn line(&self) -> &[u8] {
+    pub fn line(&self) -> &[u8] {
         &self.line
     }
 

@@ -187,7 +187,7 @@ impl Reader {
     }
 
     /// The groups of a step as another view of them, `T`, which may read a part of what is there.
-    /// Nothing is checked: a view that trusts a field reads `schema` too.
+    /// Nothing is checked: whoever trusts a field looks at `schema` too.
     ///
     /// # Errors
     /// There are none of this step, or the file can't be opened.
