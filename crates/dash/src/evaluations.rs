@@ -109,7 +109,10 @@ impl Matrix {
         let records = run.evaluated::<EvaluatedSketch>(suite, self.steps[column])?;
         for (number, record) in records.enumerate() {
             let task = match record {
-                Ok(task) => task,
+                Ok(mut task) => {
+                    task.shorten();
+                    task
+                }
                 Err(error) => {
                     self.notices.push(error.to_string());
                     continue;

@@ -65,6 +65,14 @@ pub enum Error {
         /// What.
         what: String,
     },
+    /// A report of none, or of too many.
+    #[error("a report of {runs} runs is not made: give 1 to {most} runs")]
+    ReportOf {
+        /// Runs that it would be of.
+        runs: usize,
+        /// Most of one report.
+        most: usize,
+    },
     /// A record that can't be read.
     #[error("step {step}: {message}")]
     Record {

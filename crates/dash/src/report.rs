@@ -100,7 +100,7 @@ impl Report {
     /// the report.
     pub fn of(runs: &[&Run]) -> Result<Self, Error> {
         if runs.is_empty() || runs.len() > MOST_RUNS {
-            return Err(Error::missing(format!("report of {} runs: 1 to {MOST_RUNS}", runs.len())));
+            return Err(Error::ReportOf { runs: runs.len(), most: MOST_RUNS });
         }
         let mut panels = Vec::new();
         for (kind, name) in DRAWN {

@@ -15,6 +15,8 @@ use crate::vocabulary::Vocabulary;
 
 /// Hits of one answer.
 const MOST_HITS: usize = 40;
+/// Hits of one step.
+const MOST_HITS_OF_STEP: usize = 400;
 /// Time for one answer.
 const MOST_TIME: Duration = Duration::from_millis(1_500);
 /// Letters of what is searched for.
@@ -126,7 +128,10 @@ fn search_step(run: &Run, step: u64, text: &str, vocabulary: &Vocabulary, answer
             Err(error) => told(error.to_string()),
         }
         // A step is searched whole, so that the next question goes on at its end; but not for ever.
-        if hits.len() >= 10 * MOST_HITS {
+        if hits.len() > MOST_HITS_OF_STEP {
+            hits.truncate(MOST_HITS_OF_STEP);
+            let of = format!("more than {MOST_HITS_OF_STEP} episodes have it");
+            told(format!("step {step}: {of}: only these are listed"));
             break;
         }
     }

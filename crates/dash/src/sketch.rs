@@ -15,6 +15,8 @@ use serde::{Deserialize, Deserializer};
 
 /// Tokens from an episode's start that are kept.
 const OPENING_TOKENS: usize = 2_048;
+/// Bytes of a text that is kept: names, answers, messages.
+const MOST_TEXT_BYTES: usize = 2_000;
 
 /// A group without its tokens.
 #[derive(Debug, Clone, Deserialize)]
@@ -155,6 +157,30 @@ impl<'de> Deserialize<'de> for Opening {
 }
 
 impl GroupSketch {
+    /// Throws away what no page about many episodes shows: the tokens of all but the first episode,
+    /// whose problem is the group's, and the rest of texts that are too long.
+    pub fn shorten(&mut self) {
+        shorten(&mut self.task.0);
+        shorten(&mut self.answer);
+        for dropped in &mut self.dropped {
+            match &mut dropped.cause {
+                DropCause::Selection { why: text } | DropCause::Infrastructure { what: text } => {
+                    shorten(text);
+                }
+            }
+        }
+        let kept = self.kept.iter_mut().map(|kept| &mut kept.episode);
+        let dropped = self.dropped.iter_mut().map(|dropped| &mut dropped.episode);
+        for (number, episode) in kept.chain(dropped).enumerate() {
+            episode.shorten(number == 0);
+        }
+    }
+
+    /// Spans, turns, calls and activities of its episodes, and its lost rollouts: what its memory goes by.
+    pub fn parts(&self) -> usize {
+        self.episodes().map(EpisodeSketch::parts).sum::<usize>() + self.lost.len()
+    }
+
     /// All its episodes, those that are kept first.
     pub fn episodes(&self) -> impl Iterator<Item = &EpisodeSketch> {
         let kept = self.kept.iter().map(|kept| &kept.episode);
@@ -167,7 +193,38 @@ impl GroupSketch {
     }
 }
 
+impl EvaluatedSketch {
+    /// As [`GroupSketch::shorten`].
+    pub fn shorten(&mut self) {
+        shorten(&mut self.task.0);
+        shorten(&mut self.answer);
+    }
+}
+
 impl EpisodeSketch {
+    fn shorten(&mut self, keeps_problem: bool) {
+        let end = if keeps_problem { self.prompt_tokens().min(self.tokens.0.len()) } else { 0 };
+        self.tokens.0.truncate(end);
+        self.tokens.0.shrink_to_fit();
+        if let Some(answer) = &mut self.verdict.answer {
+            shorten(answer);
+        }
+        for call in self.turns.iter_mut().flat_map(|turn| &mut turn.calls) {
+            match &mut call.outcome {
+                ToolOutcome::Malformed { message: text }
+                | ToolOutcome::Refused { message: text }
+                | ToolOutcome::Exception { name: text }
+                | ToolOutcome::Limit { what: text } => shorten(text),
+                ToolOutcome::Ok | ToolOutcome::Exit { .. } | ToolOutcome::Timeout => {}
+            }
+        }
+    }
+
+    fn parts(&self) -> usize {
+        let calls: usize = self.turns.iter().map(|turn| turn.calls.len()).sum();
+        self.spans.len() + self.turns.len() + calls + self.timing.activities.len() + 1
+    }
+
     /// The answer is right.
     pub fn is_right(&self) -> bool {
         self.verdict.kind == VerdictKind::Right
@@ -225,6 +282,14 @@ pub fn problem<'t>(tokens: &'t [u32], spans: &[Span]) -> &'t [u32] {
     }
     let end = found.end.min(tokens.len());
     tokens.get(found.start.min(end)..end).unwrap_or_default()
+}
+
+fn shorten(text: &mut String) {
+    if text.len() > MOST_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MOST_TEXT_BYTES));
+        text.push('…');
+        text.shrink_to_fit();
+    }
 }
 
 fn sum<'s>(spans: impl Iterator<Item = &'s Span>) -> usize {

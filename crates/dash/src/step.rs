@@ -18,6 +18,8 @@ use crate::vocabulary::Vocabulary;
 const MOST_GROUPS: usize = 20_000;
 /// Episodes of a step that are read.
 const MOST_EPISODES: usize = 100_000;
+/// Spans, turns, calls and the like of a step's episodes, of up to some hundred bytes each.
+const MOST_PARTS: usize = 1_000_000;
 
 /// A step's groups as they were read.
 #[derive(Debug)]
@@ -41,6 +43,8 @@ pub struct StepView {
     /// The settings by which rollouts were chosen.
     selection: Option<RocConfig>,
     advantage: Option<AdvantageConfig>,
+    /// Groups of the step, of which `groups` may be one.
+    all_groups: usize,
     groups: Vec<GroupView>,
     notices: Vec<String>,
 }
@@ -94,16 +98,18 @@ impl Step {
     /// There are none, or the file can't be opened.
     pub fn read(run: &Run, step: u64) -> Result<Self, Error> {
         let mut groups: Vec<GroupSketch> = Vec::new();
-        let (mut notices, mut episodes) = (Vec::new(), 0);
+        let (mut notices, mut episodes, mut parts) = (Vec::new(), 0, 0);
         for record in run.groups::<GroupSketch>(step)? {
             match record {
-                Ok(group) => {
+                Ok(mut group) => {
+                    group.shorten();
                     episodes += group.kept.len() + group.dropped.len();
+                    parts += group.parts();
                     groups.push(group);
                 }
                 Err(error) => notices.push(error.to_string()),
             }
-            if groups.len() >= MOST_GROUPS || episodes >= MOST_EPISODES {
+            if groups.len() >= MOST_GROUPS || episodes >= MOST_EPISODES || parts >= MOST_PARTS {
                 notices
                     .push(format!("step {step}: only the first {} groups are shown", groups.len()));
                 break;
@@ -136,6 +142,7 @@ impl Step {
             stage: place.map(|(stage, _)| stage),
             selection: stage.map(|stage| stage.selection.clone()),
             advantage: stage.map(|stage| stage.advantage),
+            all_groups: self.groups.len(),
             groups,
             notices: self.notices.iter().cloned().chain(run.vocabulary_notice()).collect(),
         })

@@ -21,6 +21,10 @@ use crate::sketch::{EpisodeSketch, GroupSketch, outcome};
 
 /// Groups that are kept of all steps.
 const MOST_GROUPS: usize = 1_000_000;
+/// Groups that are kept of a step.
+const MOST_GROUPS_OF_STEP: usize = 20_000;
+/// Letters of a name or an answer that are kept.
+const MOST_LETTERS: usize = 200;
 /// Tokens of a problem that are kept.
 const PROBLEM_TOKENS: usize = 48;
 /// Kinds of outcomes of a step that are told apart.
@@ -116,7 +120,10 @@ pub fn read_on(run: &Run, goes_on: impl Fn() -> bool) -> Result<(), Error> {
         survey.keep_only(&steps);
         survey.outdated(run, &steps)
     };
-    for step in wanted.into_iter().take_while(|_| goes_on()) {
+    for step in wanted {
+        if !goes_on() || run.survey().is_full() {
+            break;
+        }
         let read = Gathered::read(run, step);
         let mut survey = run.survey();
         match read {
@@ -128,9 +135,8 @@ pub fn read_on(run: &Run, goes_on: impl Fn() -> bool) -> Result<(), Error> {
                 survey.add(step, Gathered::nothing(step, mark));
             }
         }
-        if survey.groups >= MOST_GROUPS {
+        if survey.is_full() {
             survey.note(format!("the list of problems ends at {MOST_GROUPS} groups"));
-            break;
         }
     }
     run.survey().is_reading = false;
@@ -159,6 +165,12 @@ impl Gathered {
                 Ok(group) => gathered.push(&group),
                 Err(error) => gathered.notices.push(error.to_string()),
             }
+            if gathered.groups.len() >= MOST_GROUPS_OF_STEP {
+                let notice =
+                    format!("step {step}: only the first {MOST_GROUPS_OF_STEP} groups count");
+                gathered.notices.push(notice);
+                break;
+            }
         }
         Ok(gathered)
     }
@@ -171,8 +183,8 @@ impl Gathered {
         let problem = group.episodes().next().map(EpisodeSketch::problem).unwrap_or_default();
         let number = self.groups.len();
         let name = TaskName {
-            name: group.task.0.as_str().into(),
-            answer: group.answer.as_str().into(),
+            name: beginning(&group.task.0),
+            answer: beginning(&group.answer),
             problem: problem.get(..PROBLEM_TOKENS.min(problem.len())).unwrap_or_default().into(),
         };
         let kept = if group.verdict == GroupVerdict::Used { group.kept.len() } else { 0 };
@@ -190,6 +202,11 @@ impl Gathered {
     }
 }
 
+/// The first letters of a text that may have any length.
+fn beginning(text: &str) -> Box<str> {
+    text.chars().take(MOST_LETTERS).collect::<String>().into()
+}
+
 impl StepEnvironment {
     fn push(&mut self, call: &crate::sketch::CallSketch) {
         let name = match outcome(&call.outcome) {
@@ -197,7 +214,7 @@ impl StepEnvironment {
             (kind, _) => kind.to_owned(),
         };
         let is_known = self.outcomes.contains_key(&name) || self.outcomes.len() < MOST_OUTCOMES;
-        let name = if is_known { name } else { "others".to_owned() };
+        let name = if is_known { beginning(&name).into_string() } else { "others".to_owned() };
         *self.outcomes.entry(name).or_default() += 1;
         self.calls += 1;
         self.wall[WALL_BOUNDS_US.partition_point(|bound| *bound < call.wall_us)] += 1;
@@ -221,6 +238,11 @@ impl Survey {
             known.is_some() && known == run.reader().episodes_mark(*step).ok()
         };
         steps.iter().rev().filter(|step| !is_known(step)).copied().collect()
+    }
+
+    /// No more groups are kept, whatever steps are left.
+    const fn is_full(&self) -> bool {
+        self.groups >= MOST_GROUPS
     }
 
     fn note(&mut self, notice: String) {
@@ -266,11 +288,26 @@ impl Survey {
 
     /// How far it is.
     pub fn progress(&self) -> Progress {
-        Progress { steps: self.steps.len(), of: self.all_steps.max(self.steps.len()) }
+        // What is full goes no further, and nobody need ask again.
+        let of = if self.is_full() { 0 } else { self.all_steps };
+        Progress { steps: self.steps.len(), of: of.max(self.steps.len()) }
     }
 
     /// What the code environment did, step by step.
     pub fn environment(&self) -> Vec<StepEnvironment> {
         self.steps.values().map(|step| step.environment.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_survey_is_at_its_end() {
+        let mut survey = Survey { groups: MOST_GROUPS - 1, all_steps: 9, ..Survey::default() };
+        assert_eq!(survey.progress(), Progress { steps: 0, of: 9 });
+        survey.groups += 1;
+        assert_eq!(survey.progress(), Progress { steps: 0, of: 0 }, "nobody asks again");
     }
 }

@@ -3,7 +3,7 @@
 //! Invariant: [`rocstar_grpo::select()`] chooses, with the draws that training used: with a run's own
 //! settings the answer is what is written down, and [`WhatIf::agrees`] says whether it is.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use rocstar_grpo::{AdvantageConfig, DropCause, Facts, GroupVerdict, RocConfig, Selection};
 use rocstar_grpo::{select, selection_key};
@@ -133,10 +133,8 @@ impl WhatIf {
 }
 
 fn rewards(group: &GroupSketch, selection: &Selection) -> Vec<f64> {
-    let reward = |sample: &u32| {
-        group.episodes().find(|episode| episode.sample == *sample).map_or(0.0, |it| it.reward)
-    };
-    selection.kept.iter().map(reward).collect()
+    let all: HashMap<u32, f64> = group.episodes().map(|it| (it.sample, it.reward)).collect();
+    selection.kept.iter().map(|sample| all.get(sample).copied().unwrap_or(0.0)).collect()
 }
 
 fn choice(number: usize, selection: Selection, worth: &[f64], was: &BTreeSet<u32>) -> Choice {

@@ -35,7 +35,7 @@ impl From<Error> for Failure {
         let status = match &error {
             Error::Missing { .. } | Error::Name(_) => StatusCode::NOT_FOUND,
             Error::Run(OfRun::NoRun(_) | OfRun::SuiteName(_)) => StatusCode::NOT_FOUND,
-            Error::Selection(_) => StatusCode::UNPROCESSABLE_ENTITY,
+            Error::Selection(_) | Error::ReportOf { .. } => StatusCode::UNPROCESSABLE_ENTITY,
             Error::Run(OfRun::File { source, .. }) | Error::File { source, .. }
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {

@@ -3,7 +3,7 @@
 //! Without a token only this machine may come, and only by a name of this machine: a page of another
 //! site whose name was pointed here (DNS rebinding) is refused. With a token every request must carry
 //! it: as a bearer, or as a cookie that the first visit by a link with `?token=` sets, and that no
-//! script can read and no other site can send. Invariant: the comparison of tokens takes the same time
+//! script can read and no other site can change anything with. Invariant: the comparison of tokens takes the same time
 //! wherever they differ.
 
 use std::fmt;
@@ -26,7 +26,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
                              base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox \
                              allow-downloads";
-const COOKIE: &str = "rocstar_dash";
+/// How the cookie's name begins.
+const COOKIE: &str = "rocstar_dash_";
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Who may look.
@@ -88,7 +89,7 @@ fn admit(access: &Access, request: &Request) -> Result<(), Box<Response>> {
         Some(token) if carries(headers, token) => Ok(()),
         Some(token) => match link_token(request.uri()) {
             Some(given) if is_same(given.as_bytes(), token) => {
-                Err(Box::new(enter(request.uri(), token)))
+                Err(Box::new(enter(request.uri(), &cookie_name(headers), token)))
             }
             _ => Err(refuse(
                 StatusCode::UNAUTHORIZED,
@@ -115,13 +116,21 @@ fn is_by_own_name(headers: &HeaderMap) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
+/// A browser gives one host's cookies to all its ports, so each dashboard of a host has its own name.
+fn cookie_name(headers: &HeaderMap) -> String {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let port = host.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    format!("{COOKIE}{}", port.unwrap_or(80))
+}
+
 fn carries(headers: &HeaderMap, token: &str) -> bool {
+    let cookie = cookie_name(headers);
     let bearer = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     let bearer = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = cookies.flat_map(|all| all.split("; ")).filter_map(|one| one.split_once('='));
     bearer.is_some_and(|given| is_same(given.trim_ascii(), token))
-        || cookies.any(|(name, given)| name == COOKIE && is_same(given.as_bytes(), token))
+        || cookies.any(|(name, given)| name == cookie && is_same(given.as_bytes(), token))
 }
 
 fn is_same(given: &[u8], token: &str) -> bool {
@@ -133,13 +142,14 @@ fn link_token(uri: &Uri) -> Option<&str> {
 }
 
 /// To the same page without the token in its address, which the cookie carries from now on.
-fn enter(uri: &Uri, token: &str) -> Response {
+fn enter(uri: &Uri, cookie: &str, token: &str) -> Response {
     let rest: Vec<&str> = uri.query().unwrap_or_default().split('&').collect();
     let rest: Vec<&str> = rest.into_iter().filter(|part| !part.starts_with("token=")).collect();
     // Two slashes at the start would name another machine.
     let path = format!("/{}", uri.path().trim_start_matches('/'));
     let target = if rest.is_empty() { path } else { format!("{path}?{}", rest.join("&")) };
-    let cookie = format!("{COOKIE}={token}; Path=/; HttpOnly; SameSite=Strict");
+    // Lax: a link in a mail leads in, and nothing is changed by a `GET`.
+    let cookie = format!("{cookie}={token}; Path=/; HttpOnly; SameSite=Lax");
     let headers = [(header::LOCATION, target), (header::SET_COOKIE, cookie)];
     (StatusCode::SEE_OTHER, headers).into_response()
 }
@@ -185,9 +195,23 @@ mod tests {
         assert_eq!(status(&access, "GET", "/?token=secrets", &[]), 401);
         assert_eq!(status(&access, "GET", "/x?token=secret&a=1", &[]), 303);
         assert_eq!(status(&access, "GET", "/", &[("authorization", "Bearer secret")]), 200);
-        assert_eq!(status(&access, "GET", "/", &[("cookie", "a=b; rocstar_dash=secret")]), 200);
+        let host = ("host", "here:7070");
+        for (cookie, expected) in [
+            ("a=b; rocstar_dash_7071=other; rocstar_dash_7070=secret", 200),
+            ("rocstar_dash_7071=secret", 401),
+            ("rocstar_dash_7070=secrets", 401),
+        ] {
+            assert_eq!(
+                status(&access, "GET", "/", &[host, ("cookie", cookie)]),
+                expected,
+                "{cookie}"
+            );
+        }
+        let site = [host, ("cookie", "rocstar_dash_7070=secret"), ("sec-fetch-site", "cross-site")];
+        assert_eq!(status(&access, "GET", "/", &site), 200);
+        assert_eq!(status(&access, "POST", "/", &site), 403);
         assert!(!format!("{access:?}").contains("secret"));
-        let entered = enter(&"//evil.example/?token=secret&a=1".parse().unwrap(), "secret");
+        let entered = enter(&"//evil.example/?token=secret&a=1".parse().unwrap(), "c", "secret");
         assert_eq!(entered.headers()["location"], "/evil.example/?a=1");
     }
 }

@@ -42,7 +42,7 @@ struct App {
     folder: Folder,
     access: Access,
     environment: Option<Environment>,
-    readers: Semaphore,
+    readers: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     /// What gathers surveys.
     background: TaskTracker,
@@ -55,9 +55,15 @@ impl App {
         self: &Arc<Self>,
         read: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Failure> {
-        let _place = self.readers.acquire().await.map_err(|_| Failure::stopping())?;
+        let readers = Arc::clone(&self.readers);
+        let place = readers.acquire_owned().await.map_err(|_| Failure::stopping())?;
         let app = Arc::clone(self);
-        let result = tokio::task::spawn_blocking(move || read(&app)).await;
+        // The thread holds its place, since it goes on where whoever asked has gone.
+        let result = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            read(&app)
+        });
+        let result = result.await;
         // It can only have panicked, which the log of the process tells.
         Ok(result.map_err(|_| Failure::internal())??)
     }
@@ -78,7 +84,7 @@ pub async fn serve(
         folder,
         access,
         environment,
-        readers: Semaphore::new(READERS),
+        readers: Arc::new(Semaphore::new(READERS)),
         streams: Arc::new(Semaphore::new(STREAMS)),
         background: TaskTracker::new(),
         stop: stop.clone(),

@@ -121,6 +121,28 @@ async fn groups_of_a_newer_schema_are_told_and_not_guessed_at() {
     served.stop().await;
 }
 
+/// Texts of any length are cut, since those of a whole run are kept.
+#[tokio::test]
+async fn giant_names_and_answers_are_cut() {
+    let served = served(|_, _, _| None).await;
+    let path = served.run().join("episodes/step_000004.jsonl.zst");
+    let mut records = rocstar_record::log::read::<Value>(&path).unwrap().records;
+    records.truncate(1);
+    let giant = "ä".repeat(1 << 20);
+    (records[0]["task"], records[0]["answer"]) = (json!(giant), json!(giant));
+    let mut file = fs::File::create(&path).unwrap();
+    rocstar_record::log::write(&mut file, &records).unwrap();
+    let step = served.get("/api/runs/run/steps/4").await;
+    assert!(step.text.contains("ää") && step.text.len() < 50_000, "{}", step.text.len());
+    let path = "/api/runs/run/problems?sort=newest&limit=1";
+    let mut problems = served.get(path).await;
+    while problems.json()["progress"]["steps"] != json!(SMALL.steps) {
+        problems = served.get(path).await;
+    }
+    assert!(problems.text.contains("ää") && problems.text.len() < 5_000, "{}", problems.text.len());
+    served.stop().await;
+}
+
 /// A run for each link, so that none hides behind the refusal of another.
 #[tokio::test]
 async fn links_inside_a_run_lead_nowhere() {
@@ -192,6 +214,9 @@ async fn links_inside_a_run_lead_nowhere() {
 async fn odd_names_and_numbers_are_refused() {
     let served = served(|_, _, _| None).await;
     fs::write(served.run().join("config.toml"), "seed = [").unwrap();
+    let run = &served.json("/api/runs").await["runs"][0];
+    assert!(notices(run).contains("config.toml can't be read"), "{run}");
+    assert_eq!((&run["step"], &run["steps"]), (&json!(4), &Value::Null));
     for path in [
         "/api/runs/%2e%2e",
         "/api/runs/..%2f..%2fetc",

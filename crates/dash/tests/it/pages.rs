@@ -6,7 +6,8 @@ use rocstar_dash::{Environment, Seen};
 use rocstar_record::run::{Moment, RunDirectory, SandboxState};
 use serde_json::{Value, json};
 
-use crate::support::{SMALL, serve_with, served};
+use crate::support::{SMALL, serve_folder, serve_with, served};
+use crate::synthetic::{self, Size};
 
 fn all<'v>(value: &'v Value, name: &str) -> &'v Vec<Value> {
     value[name].as_array().unwrap_or_else(|| panic!("no list `{name}` in {value}"))
@@ -56,6 +57,8 @@ async fn a_step_shows_every_episode_once_with_its_cause() {
         let problem = group["problem"].as_str().unwrap();
         assert!(problem.starts_with("How much is"), "{problem}");
     }
+    let last = served.json("/api/runs/run/steps/2/groups/2").await;
+    assert_eq!((all(&last, "groups").len(), &last["all_groups"]), (1, &json!(SMALL.groups)));
     let missing = served.get("/api/runs/run/steps/9").await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND, "{}", missing.text);
     served.stop().await;
@@ -80,12 +83,19 @@ async fn what_if_agrees_with_what_was_kept() {
     let path = "/api/runs/run/steps/2/what-if";
     let body = json!({ "selection": off, "group": 1 }).to_string();
     let answer = served.send("POST", path, &[], body).await.json();
-    let group = &all(&answer, "groups")[0];
-    assert_eq!(group["number"], 1);
-    if group["verdict"] == "used" {
-        let kept: Vec<u64> = all(group, "kept").iter().map(|it| it[0].as_u64().unwrap()).collect();
-        assert_eq!(kept, [0, 1, 2, 3]);
+    assert_eq!((all(&answer, "groups").len(), &answer["groups"][0]["number"]), (1, &json!(1)));
+    let mut used = 0;
+    for step in 1..=SMALL.steps {
+        let path = format!("/api/runs/run/steps/{step}/what-if");
+        let body = json!({ "selection": off }).to_string();
+        let answer = served.send("POST", &path, &[], body).await.json();
+        for group in all(&answer, "groups").iter().filter(|group| group["verdict"] == "used") {
+            let kept = all(group, "kept").iter().map(|it| it[0].as_u64().unwrap());
+            assert_eq!(kept.collect::<Vec<_>>(), [0, 1, 2, 3]);
+            used += 1;
+        }
     }
+    assert!(used > 0, "some group teaches something without a selection");
     let bad = json!({"selection": {"mode": "paper", "keep": 0, "epsilon": 0.05}}).to_string();
     let refused = served.send("POST", path, &[], bad).await;
     assert_eq!(refused.status, StatusCode::UNPROCESSABLE_ENTITY);
@@ -231,6 +241,20 @@ async fn search_finds_what_was_written_and_says_how_far_it_came() {
     served.stop().await;
 }
 
+/// What a step has beyond what is listed is told.
+#[tokio::test]
+async fn a_step_with_more_hits_than_are_listed_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let size = Size { steps: 1, groups: 51, samples: 8 };
+    synthetic::write(&folder.path().join("run"), size, |_, _, _| Some("Eureka")).unwrap();
+    let served = serve_folder(folder).await;
+    let found = served.json("/api/runs/run/search?text=eureka").await;
+    assert_eq!(all(&found, "hits").len(), 400);
+    let notice = "step 1: more than 400 episodes have it: only these are listed";
+    assert_eq!(found["notices"], json!([notice]));
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn evaluations_have_a_matrix_of_their_problems() {
     let served = served(|_, _, _| None).await;
@@ -298,8 +322,7 @@ async fn the_report_is_one_file_and_escapes_what_was_written() {
     assert!(policy.contains("default-src 'none'") && !policy.contains("script-src"), "{policy}");
     let run = rocstar_dash::Run::open(&served.run()).unwrap();
     let markdown = rocstar_dash::report::Report::of(&[&run, &run]).unwrap().to_markdown();
-    assert!(
-        markdown.contains("| run | paper, 4 of 8, ε 0.05 |") || markdown.contains("paper, 4 of 8")
-    );
+    let rows = markdown.lines().filter(|line| line.contains("| paper, 4 of 8, ε 0.05 |")).count();
+    assert_eq!(rows, 2, "{markdown}");
     served.stop().await;
 }

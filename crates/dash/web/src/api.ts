@@ -112,6 +112,8 @@ export interface Step {
   next: number | null;
   stage: number | null;
   selection: Selection | null;
+  /** Groups of the step, of which `groups` may be one. */
+  all_groups: number;
   groups: Group[];
   notices: string[];
 }
@@ -177,6 +179,8 @@ export interface Episode {
   turns: { text: string; start_token: number; policy_tokens: number; answer_tags: number; calls: Call[] }[];
   replay: string;
   has_text: boolean;
+  /** Why the vocabulary that the run saved can't be read. */
+  vocabulary_notice: string | null;
 }
 
 export interface Token {
@@ -195,6 +199,11 @@ export interface Tokens {
   all: number;
   first: number;
   advantage: number | null;
+  /**
+   * Between what ratios a token is learned from. `null` where the loss doesn't clip each token's ratio to
+   * what was sampled (or the place in the recipe is unknown): then exp(now - sampled) is not the loss's
+   * ratio, and neither it nor "clipped" may be shown.
+   */
   clip: [number, number] | null;
   tokens: Token[];
 }
