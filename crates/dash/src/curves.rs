@@ -173,14 +173,15 @@ impl Curves {
     }
 
     /// Stage and first task, by its number within the stage, of a step of reinforcement learning:
-    /// tasks are numbered through a stage in the order in which their groups are written.
+    /// tasks are numbered through a stage in the order in which their groups are written. `None` where
+    /// the lines don't tell how many there were before.
     pub fn place(&self, step: u64) -> Option<(usize, u64)> {
         let rows = self.rows("rl_step")?;
         let at = rows.steps.iter().position(|known| *known == step)?;
         let stage = rows.value("stage", at)?;
         let before = (0..at).filter(|row| rows.value("stage", *row) == Some(stage));
-        let tasks = before.filter_map(|row| rows.value("groups", row)).sum::<f64>();
-        Some((stage as usize, tasks as u64))
+        let tasks: Option<f64> = before.map(|row| rows.value("groups", row)).sum();
+        Some((stage as usize, tasks? as u64))
     }
 }
 
@@ -329,6 +330,26 @@ mod tests {
             curves.notices()
         );
         assert!(curves.rows("other").unwrap().columns.is_empty());
+    }
+
+    #[test]
+    fn a_place_is_known_where_every_line_before_tells_its_groups() {
+        let line = |step: u64, rest: &str| {
+            format!("{{\"kind\":\"rl_step\",\"step\":{step},\"stage\":{rest}}}\n")
+        };
+        let text = [
+            line(1, "0,\"groups\":4"),
+            line(2, "0"),
+            line(3, "0,\"groups\":4"),
+            line(4, "1,\"groups\":4"),
+            line(5, "1,\"groups\":4"),
+        ];
+        let (_folder, reader) = run(&text.concat());
+        let mut curves = Curves::default();
+        curves.read_on(&reader).unwrap();
+        let places: Vec<_> = (1..=6).map(|step| curves.place(step)).collect();
+        let expected = [Some((0, 0)), Some((0, 4)), None, Some((1, 0)), Some((1, 4)), None];
+        assert_eq!(places, expected);
     }
 
     #[test]

@@ -289,10 +289,8 @@ impl EpisodeView {
         for turn in &self.turns {
             text += &format!("\n— policy —\n{}\n", turn.text.trim());
             for call in &turn.calls {
-                let (kind, detail) = crate::sketch::outcome(&call.outcome);
-                let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-                let shown = call.shown.trim();
-                text += &format!("\n— tool: {kind}{detail}, {} µs —\n{shown}\n", call.wall_us);
+                let (outcome, told) = (&call.outcome, call.told().trim());
+                text += &format!("\n— tool: {outcome}, {} µs —\n{told}\n", call.wall_us);
             }
         }
         let Verdict { explanation, .. } = &self.verdict;

@@ -151,15 +151,11 @@ fn find(
         let answer = episode.verdict.answer.as_deref().unwrap_or_default();
         around(&format!("{answer} · {}", episode.verdict.explanation), text)
     };
-    let outcome = |call: &rocstar_record::episode::Call| {
-        let (kind, detail) = crate::sketch::outcome(&call.outcome);
-        around(&format!("{kind} {}", detail.unwrap_or_default()), text)
-    };
     let called = |call: &rocstar_record::episode::Call| {
         around(&call.program, text)
             .map(|found| ("program", found))
-            .or_else(|| around(&call.shown, text).map(|found| ("tool answer", found)))
-            .or_else(|| outcome(call).map(|found| ("outcome", found)))
+            .or_else(|| around(call.told(), text).map(|found| ("tool answer", found)))
+            .or_else(|| around(&call.outcome.to_string(), text).map(|found| ("outcome", found)))
     };
     part(response)
         .map(|found| ("response", found))

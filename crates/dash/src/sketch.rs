@@ -237,16 +237,9 @@ impl EpisodeSketch {
 
     /// What the selection looks at.
     pub fn facts(&self) -> Facts {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let tags = self.turns.iter().map(|turn| turn.answer_tags);
-        Facts {
-            sample: self.sample,
-            right: self.is_right(),
-            tool_calls: count(self.calls().count()),
-            failed_tool_calls: count(self.calls().filter(|it| it.outcome.is_failure()).count()),
-            answer_tags: tags.fold(0, u32::saturating_add),
-            turns: count(self.turns.len()),
-        }
+        let turns = self.turns.iter();
+        let turns = turns.map(|it| (it.answer_tags, it.calls.iter().map(|call| &call.outcome)));
+        Facts::of_turns(self.sample, self.verdict.kind, turns)
     }
 
     /// Tokens before the policy's first.

@@ -201,7 +201,7 @@ pub(crate) fn card(episode: &EpisodeSketch) -> Card {
 }
 
 /// The cause as it is written down.
-pub(crate) fn cause(cause: &DropCause) -> String {
+pub fn cause(cause: &DropCause) -> String {
     match cause {
         DropCause::Selection { why } => why.clone(),
         DropCause::Infrastructure { what } => format!("infrastructure: {what}"),

@@ -4,7 +4,7 @@
 //! the same rollouts.
 
 use rocstar_record::draw::{Key, Purpose};
-use rocstar_record::episode::{Episode, Group, VerdictKind};
+use rocstar_record::episode::{Episode, Group, ToolOutcome, VerdictKind};
 
 /// What the selection needs to know of one rollout.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -26,17 +26,36 @@ pub struct Facts {
 impl Facts {
     /// Of an episode.
     pub fn of(episode: &Episode) -> Self {
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let failed = episode.calls().filter(|call| call.outcome.is_failure()).count();
-        let tags = episode.turns.iter().map(|turn| turn.answer_tags);
-        Self {
-            sample: episode.sample,
-            right: episode.verdict.kind == VerdictKind::Right,
-            tool_calls: count(episode.calls().count()),
-            failed_tool_calls: count(failed),
-            answer_tags: tags.fold(0, u32::saturating_add),
-            turns: count(episode.turns.len()),
+        let turns = episode.turns.iter();
+        let turns = turns.map(|it| (it.answer_tags, it.calls.iter().map(|call| &call.outcome)));
+        Self::of_turns(episode.sample, episode.verdict.kind, turns)
+    }
+
+    /// Of an episode of which this much was read: of each turn its answer tags and the outcomes of its
+    /// calls.
+    pub fn of_turns<'o, O: IntoIterator<Item = &'o ToolOutcome>>(
+        sample: u32,
+        verdict: VerdictKind,
+        turns: impl IntoIterator<Item = (u32, O)>,
+    ) -> Self {
+        let mut facts = Self {
+            sample,
+            right: verdict == VerdictKind::Right,
+            tool_calls: 0,
+            failed_tool_calls: 0,
+            answer_tags: 0,
+            turns: 0,
+        };
+        for (answer_tags, outcomes) in turns {
+            facts.turns = facts.turns.saturating_add(1);
+            facts.answer_tags = facts.answer_tags.saturating_add(answer_tags);
+            for outcome in outcomes {
+                facts.tool_calls = facts.tool_calls.saturating_add(1);
+                let failed = facts.failed_tool_calls.saturating_add(outcome.is_failure().into());
+                facts.failed_tool_calls = failed;
+            }
         }
+        facts
     }
 
     /// Of all episodes of a group that is written down.

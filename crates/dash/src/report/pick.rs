@@ -1,11 +1,9 @@
 //! Which episodes a report shows: of the newest step that has some, the cleanest right one, a right one
 //! that was dropped for its flaws, and wrong ones that were kept.
 
-use rocstar_record::episode::ToolOutcome;
-
 use crate::Run;
 use crate::episode::Place;
-use crate::sketch::{EpisodeSketch, GroupSketch, outcome};
+use crate::sketch::{EpisodeSketch, GroupSketch};
 
 /// Steps back from the newest that are looked through.
 const LOOKED_AT: usize = 40;
@@ -87,7 +85,7 @@ impl Candidates {
 
     fn look(&mut self, step: u64, number: u64, group: &GroupSketch) {
         let fails = |episode: &EpisodeSketch| {
-            episode.calls().filter(|call| call.outcome != ToolOutcome::Ok).count()
+            episode.calls().filter(|call| call.outcome.is_failure()).count()
         };
         let at = |episode: &EpisodeSketch| Some((step, number, episode.sample));
         for kept in group.kept.iter().map(|kept| &kept.episode) {
@@ -120,12 +118,10 @@ fn read(run: &Run, why: &'static str, (step, group, sample): At) -> Result<Shown
         let text = |text: &str| shortened(text.trim());
         parts.push(Part { name: format!("turn {number}"), text: text(&turn.text), is_code: false });
         for call in &turn.calls {
-            let (kind, detail) = outcome(&call.outcome);
-            let detail = detail.map(|detail| format!(", {detail}")).unwrap_or_default();
             parts.push(Part { name: "program".into(), text: text(&call.program), is_code: true });
             parts.push(Part {
-                name: format!("{kind}{detail}, {:.1} ms", call.wall_us as f64 / 1e3),
-                text: text(&call.shown),
+                name: format!("{}, {:.1} ms", call.outcome, call.wall_us as f64 / 1e3),
+                text: text(call.told()),
                 is_code: true,
             });
         }

@@ -9,6 +9,7 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType, Paragraph, Row as
 use ratatui::widgets::{Table, TableState, Wrap};
 
 use super::state::{Curve, Look, Row, View};
+use crate::terminal::plain;
 
 const COLOURS: [Color; 2] = [Color::Cyan, Color::Yellow];
 
@@ -34,9 +35,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, look: &Look, view: &View) {
     frame.render_widget(Paragraph::new(text.join(" · ")).wrap(Wrap { trim: true }), numbers);
     match &look.text {
         Some(text) => {
-            let block = Block::bordered().title("episode, Enter closes it");
+            let block = Block::bordered().title("episode · ↑↓ move · Enter closes it");
             frame.render_widget(
-                Paragraph::new(plain(text)).wrap(Wrap { trim: false }).block(block),
+                Paragraph::new(plain(text))
+                    .wrap(Wrap { trim: false })
+                    .scroll((view.scroll, 0))
+                    .block(block),
                 episodes,
             );
         }
@@ -44,11 +48,6 @@ pub(super) fn draw(frame: &mut Frame<'_>, look: &Look, view: &View) {
     }
     let help = "q end · ↑↓ choose · Enter show · ←→ step · l newest";
     frame.render_widget(Paragraph::new(help).style(Style::new().add_modifier(Modifier::DIM)), keys);
-}
-
-/// Text without control characters, which could move the cursor or worse.
-fn plain(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() && it != '\n' { '\u{fffd}' } else { it }).collect()
 }
 
 fn status_line(look: &Look) -> Paragraph<'_> {
@@ -134,7 +133,7 @@ fn draw_episodes(frame: &mut Frame<'_>, look: &Look, view: &View, area: Rect) {
             if row.kept { "kept".to_owned() } else { format!("dropped: {}", plain(&row.cause)) },
             row.tokens.to_string(),
             row.calls.clone(),
-            plain(&row.task),
+            plain(&row.task).into_owned(),
         ])
         .style(Style::new().fg(colour))
     };

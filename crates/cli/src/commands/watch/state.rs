@@ -1,9 +1,11 @@
 //! What is known of the run at one look, and what the person chose to see of it.
 
+use ratatui::crossterm::event::KeyCode;
 use rocstar_dash::Run;
 use rocstar_dash::episode::Place;
 use rocstar_dash::run::Overview;
 use rocstar_dash::sketch::{EpisodeSketch, outcome};
+use rocstar_dash::step::cause;
 
 /// Episodes of a step that are listed.
 const MOST_ROWS: usize = 400;
@@ -54,11 +56,60 @@ pub(super) struct View {
     pub(super) step: Option<u64>,
     pub(super) chosen: usize,
     pub(super) is_open: bool,
+    /// Lines of the open episode that are above what is shown.
+    pub(super) scroll: u16,
 }
+
+/// Lines that a key for a page moves.
+const PAGE: u16 = 12;
+/// Columns that a line of text has at least before it goes on in the next.
+const NARROWEST: usize = 40;
 
 impl View {
     pub(super) fn keep_within(&mut self, look: &Look) {
         self.chosen = self.chosen.min(look.rows.len().saturating_sub(1));
+        let lines = look.text.iter().flat_map(|text| text.lines());
+        let lines: usize = lines.map(|line| 1 + line.chars().count() / NARROWEST).sum();
+        self.scroll = self.scroll.min(u16::try_from(lines.saturating_sub(1)).unwrap_or(u16::MAX));
+    }
+
+    /// Does what a key says; whether it says to end.
+    pub(super) fn press(&mut self, key: KeyCode, look: &Look) -> bool {
+        match key {
+            KeyCode::Char('q') => return true,
+            KeyCode::Esc => (self.is_open, self.scroll) = (false, 0),
+            KeyCode::Enter => (self.is_open, self.scroll) = (!self.is_open, 0),
+            KeyCode::Down | KeyCode::Char('j') => self.go_down(1),
+            KeyCode::Up | KeyCode::Char('k') => self.go_up(1),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.go_down(PAGE),
+            KeyCode::PageUp => self.go_up(PAGE),
+            KeyCode::Char('n') | KeyCode::Right => self.go_to(look.next),
+            KeyCode::Char('p') | KeyCode::Left => self.go_to(look.previous.or(self.step)),
+            KeyCode::Char('l') => self.go_to(None),
+            _ => {}
+        }
+        false
+    }
+
+    /// In the text of the open episode, or in the list.
+    fn go_down(&mut self, lines: u16) {
+        if self.is_open {
+            self.scroll = self.scroll.saturating_add(lines);
+        } else {
+            self.chosen = self.chosen.saturating_add(lines.into());
+        }
+    }
+
+    fn go_up(&mut self, lines: u16) {
+        if self.is_open {
+            self.scroll = self.scroll.saturating_sub(lines);
+        } else {
+            self.chosen = self.chosen.saturating_sub(lines.into());
+        }
+    }
+
+    fn go_to(&mut self, step: Option<u64>) {
+        (self.step, self.scroll) = (step, 0);
     }
 }
 
@@ -92,15 +143,14 @@ const NUMBERS: [&str; 8] = [
 ];
 
 impl Look {
-    /// The run now, as far as `view` wants to see it.
-    ///
-    /// # Errors
-    /// The metrics can't be opened.
-    pub(super) fn at(run: &Run, view: &View) -> Result<Self, rocstar_dash::Error> {
+    /// The run now, as far as `view` wants to see it. What can't be read now is among its notices, and
+    /// may be read at the next look.
+    pub(super) fn at(run: &Run, view: &View) -> Self {
         let overview = run.overview(None);
+        // It tells why metrics can't be read.
         let mut notices = overview.notices.clone();
-        let curves = curves(run)?;
-        let numbers = numbers(run)?;
+        let curves = curves(run).unwrap_or_default();
+        let numbers = numbers(run).unwrap_or_default();
         let steps = run.reader().episode_steps().unwrap_or_default();
         let shown = view.step.filter(|step| steps.contains(step)).or_else(|| steps.last().copied());
         let at = shown.and_then(|step| steps.iter().position(|known| *known == step));
@@ -127,7 +177,7 @@ impl Look {
         if view.is_open {
             look.text = look.text_of(run, view.chosen);
         }
-        Ok(look)
+        look
     }
 
     /// The text of the episode in this row.
@@ -196,13 +246,10 @@ fn rows(run: &Run, step: u64) -> Result<Vec<Row>, rocstar_dash::Error> {
             cause,
         };
         let kept = group.kept.iter().map(|it| row(&it.episode, true, String::new()));
-        let dropped = group.dropped.iter().map(|it| {
-            let cause = match &it.cause {
-                rocstar_record::episode::DropCause::Selection { why } => why.replace('_', " "),
-                rocstar_record::episode::DropCause::Infrastructure { what } => what.clone(),
-            };
-            row(&it.episode, false, cause)
-        });
+        let dropped = group
+            .dropped
+            .iter()
+            .map(|it| row(&it.episode, false, cause(&it.cause).replace('_', " ")));
         rows.extend(kept.chain(dropped));
         if rows.len() >= MOST_ROWS {
             break;
