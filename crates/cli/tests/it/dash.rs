@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::harness::{Harness, show};
 
 /// A harness with the run `runs/run_1`.
-fn with_run() -> Harness {
+pub(crate) fn with_run() -> Harness {
     let harness = Harness::new();
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/golden/run_1");
     copy(&golden, &harness.path().join("runs/run_1"));

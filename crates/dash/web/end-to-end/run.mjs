@@ -171,6 +171,9 @@ async function whenItIsDone(page, context, url) {
   check('the page says why accuracy rose', (await page.locator('.story').innerText()).includes('held-out tasks from'));
   await page.screenshot({ path: join(out, 'run.png'), fullPage: true });
 
+  await curves(page, url, run);
+  await page.goto(`${url}/runs/${run}`);
+
   // The report.
   const [report] = await Promise.all([context.waitForEvent('page'), page.getByRole('link', { name: 'report', exact: true }).click()]);
   await report.waitForLoadState();
@@ -187,6 +190,39 @@ async function whenItIsDone(page, context, url) {
     document.querySelector('main').append(faint);
   });
   check('faint text is found', (await page.evaluate(lowContrast)).some((it) => it.includes('faint-on-purpose')));
+}
+
+/** Zoom, smoothing, meanings, files to keep, and a second run laid over the first. */
+async function curves(page, url, run) {
+  await page.goto(`${url}/runs/${run}/curves`);
+  const chart = page.locator('.chart', { hasText: 'accuracy' }).first();
+  await chart.waitFor();
+  const titles = await page.locator('.chart-title').allInnerTexts();
+  const wanted = ['accuracy', 'reward mean', 'tool error share', 'response tokens mean', 'turns mean', 'truncated share', 'entropy mean', 'clip shares', 'mismatch kl', 'gradient norm', 'kv use max', 'tokens per s', 'seconds'];
+  const absent = wanted.filter((title) => !titles.some((it) => it.startsWith(title)));
+  check('every curve is there', absent.length === 0, absent.join(', '));
+  await chart.locator('.chart-title').hover();
+  check('a curve says what it means', (await chart.locator('.about').innerText()).includes('right final answers'));
+  const entropy = page.locator('.chart', { hasText: 'entropy mean' }).first();
+  await entropy.locator('.chart-title').hover();
+  check('and what is healthy', (await entropy.locator('.about').innerText()).includes('healthy'));
+  await chart.locator('svg').focus();
+  await page.keyboard.press('+');
+  await page.getByRole('button', { name: 'whole range' }).waitFor();
+  await page.keyboard.press('0');
+  await page.locator('.controls input[type=range]').fill('0.8');
+  check('smoothing shows the values behind it', (await chart.locator('.line.faint').count()) > 0);
+  await chart.locator('svg').hover();
+  check('one cursor goes through all curves', (await page.locator('.chart .cursor').count()) > 5);
+  await page.locator('.controls select').selectOption('time');
+  await page.waitForURL(/axis=time/);
+  for (const form of ['SVG', 'CSV']) {
+    const [kept] = await Promise.all([page.waitForEvent('download'), chart.getByRole('button', { name: `as ${form}` }).click()]);
+    check(`a curve is kept as ${form}`, kept.suggestedFilename() === `accuracy.${form.toLowerCase()}`);
+  }
+  await page.goto(`${url}/compare?runs=${run},${run}`);
+  await page.locator('.chart').first().waitFor();
+  check('two runs are laid over each other', (await page.locator('.chart').first().locator('path.line').count()) === 2);
 }
 
 async function name(url) {

@@ -245,7 +245,8 @@ export function Chart(props: ChartProps) {
           width={width}
           height={HEIGHT}
           viewBox={`0 0 ${width} ${HEIGHT}`}
-          tabIndex={0}
+          // Attributes of SVG are told apart by case.
+          tabindex={0}
           role="img"
           aria-label={`${title}: ${lines.map((line) => `${line.name} ends at ${label(line.y.findLast((y) => y !== null) ?? NaN)}`).join(', ')}`}
           onKeyDown={onKey}

@@ -33,7 +33,7 @@ const PANELS: { title: string; names: string[] }[] = [
   { title: 'penalties', names: ['penalty_tool_errors_mean', 'penalty_answer_format_mean'] },
 ];
 
-const SHOWN_NOWHERE = new Set(['stage', 'epoch', 'seconds', 'tasks', 'samples']);
+const SHOWN_NOWHERE = new Set(['stage', 'epoch', 'seconds', 'seconds_rolling_out', 'tasks', 'samples']);
 const MOST_RUNS = 6;
 
 export function CurvesView({ runs, query, look }: { runs: string[]; query: URLSearchParams; look: Look | null }) {
@@ -98,7 +98,7 @@ export function CurvesView({ runs, query, look }: { runs: string[]; query: URLSe
           const about = panel.names
             .map((name) => metrics.get(name))
             .filter((one): one is Metric => one !== undefined)
-            .map((one) => (panel.names.length > 1 ? `${one.name}: ${one.meaning}` : one.meaning))
+            .map((one) => (panel.names.length > 1 ? `${one.name}: ${one.meaning}${one.healthy ? ` (healthy: ${one.healthy.range}; else ${one.healthy.otherwise})` : ''}` : one.meaning))
             .join('. ');
           const healthy = panel.names.length === 1 ? first?.healthy : null;
           return (
