@@ -1,6 +1,6 @@
 // What the server gives: its forms, and hooks that ask for it.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 export type Verdict = 'right' | 'wrong' | 'unparseable' | 'undecided';
 
@@ -385,15 +385,19 @@ export interface Loaded<T> {
   loading: boolean;
 }
 
-/** Asks for `address`, again when it or `version` changes; what was there stays until the answer. */
-export function useLoad<T>(address: string | null, version?: unknown): Loaded<T> {
+/**
+ * Asks for `address`, again when it or `version` changes. What was there stays until the answer; that of another
+ * address only where the view `keeps` it, since it says itself what it shows.
+ */
+export function useLoad<T>(address: string | null, version?: unknown, keeps = false): Loaded<T> {
   const [loaded, set] = useState<Loaded<T>>({ data: null, error: null, loading: true });
   const shown = useRef<string | null>(null);
-  useEffect(() => {
+  // Before the picture is drawn, so that the question is on its way meanwhile.
+  useLayoutEffect(() => {
     if (address === null) return;
     const abort = new AbortController();
     // Another address is another thing: the old one must not stand under its name.
-    if (shown.current !== address) set({ data: null, error: null, loading: true });
+    if (shown.current !== address) set((old) => ({ data: keeps ? old.data : null, error: null, loading: true }));
     shown.current = address;
     ask<T>(address, { signal: abort.signal })
       .then((data) => set({ data, error: null, loading: false }))

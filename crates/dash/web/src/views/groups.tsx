@@ -11,7 +11,7 @@ export function StepView({ run, step, query, look }: { run: string; step: number
   const detail = useLoad<RunDetail>(api('runs', run), look?.episode_steps);
   const steps = detail.data?.episode_steps ?? [];
   const shown = step ?? steps[steps.length - 1] ?? null;
-  const loaded = useLoad<Step>(shown === null ? null : api('runs', run, 'steps', shown));
+  const loaded = useLoad<Step>(shown === null ? null : api('runs', run, 'steps', shown), undefined, true);
   const only = query.get('only') ?? 'all';
   const what = useWhatIf(run, loaded.data, null, query);
   if (shown === null) {
@@ -20,7 +20,7 @@ export function StepView({ run, step, query, look }: { run: string; step: number
   return (
     <>
       <h1>
-        Step {shown} <span class="muted">{look && look.last_episode_step !== null && `of ${look.last_episode_step}`}</span>
+        Step {loaded.data?.step ?? shown} <span class="muted">{look && look.last_episode_step !== null && `of ${look.last_episode_step}`}</span>
       </h1>
       <Show of={loaded}>
         {(data) => (
