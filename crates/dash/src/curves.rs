@@ -1,8 +1,8 @@
 //! The metrics of a run as columns.
 //!
 //! Invariant: reading on costs what is new; a run that went on from an earlier step is read again
-//! from its start, which [`Curves::generation`] tells; memory is bounded by [`MOST_ROWS`] and
-//! [`MOST_NUMBERS`] whatever the file holds.
+//! from its start, which [`Curves::generation`] tells; memory is bounded by `MOST_ROWS` and
+//! `MOST_NUMBERS` whatever the file holds.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,8 @@
 //! A folder of runs.
 //!
 //! Invariant: a run is a folder of plain name directly in it, never a link; so a name that comes from
-//! outside leads nowhere else. Runs that were looked at last stay open, [`MOST_OPEN`] of them and
-//! [`MOST_NUMBERS`] numbers; what takes more of a run is kept of the [`MOST_READ`] that were read last.
+//! outside leads nowhere else. Runs that were looked at last stay open, `MOST_OPEN` of them and
+//! `MOST_NUMBERS` numbers; what takes more of a run is kept of the `MOST_READ` that were read last.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

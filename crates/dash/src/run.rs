@@ -1,7 +1,7 @@
 //! A run that is looked at: its reader, and what is kept of it between two looks.
 //!
 //! Invariant: what is kept is thrown away when the files that it came from are replaced, and is
-//! bounded: metrics by [`crate::curves`], events by [`Events`], groups by [`KEPT_STEPS`] steps.
+//! bounded: metrics by [`crate::curves`], events by [`Events`], groups by `KEPT_STEPS` steps.
 
 mod events;
 mod records;
@@ -174,7 +174,7 @@ impl Run {
         Ok(curves)
     }
 
-    /// What is known of all steps at once; [`Survey::read_on`] makes it more.
+    /// What is known of all steps at once; [`crate::survey::read_on`] makes it more.
     pub fn survey(&self) -> MutexGuard<'_, Survey> {
         self.survey.lock().unwrap_or_else(PoisonError::into_inner)
     }

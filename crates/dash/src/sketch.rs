@@ -1,7 +1,7 @@
 //! What a page about many episodes needs of each: everything but the tokens.
 //!
 //! Reading an episode whole takes several times as long, and hundreds of kilobytes; of the tokens
-//! only the first [`OPENING_TOKENS`] are kept, so that the problem can be shown.
+//! only the first `OPENING_TOKENS` are kept, so that the problem can be shown.
 
 use std::fmt;
 

@@ -3,7 +3,7 @@
 //!
 //! Gathered step by step, in the background, since it means reading every episode; a few bytes a
 //! group are kept. Invariant: a step counts once, by the file that is there now; memory is bounded by
-//! [`MOST_GROUPS`].
+//! `MOST_GROUPS`.
 
 mod tasks;
 

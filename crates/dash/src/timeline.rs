@@ -1,7 +1,7 @@
 //! What engine, tools, verifier and trainer did within a step.
 //!
 //! Invariant: drawn from the times that are written down; where an older run wrote none, that is told
-//! and nothing is made up. The work is bounded by [`BINS`] and by what a step may hold.
+//! and nothing is made up. The work is bounded by `BINS` and by what a step may hold.
 
 use rocstar_record::episode::{Activity, Doing};
 use serde::Serialize;

@@ -8,7 +8,7 @@
 //! | everything else | `assets.rs`: the page itself, which reads the address |
 //!
 //! Invariant: a handler that reads files does so on a thread of its own, of which there are
-//! [`READERS`] at most; every answer carries the content security policy of `guard.rs`; a stream ends
+//! `READERS` at most; every answer carries the content security policy of `guard.rs`; a stream ends
 //! with the server.
 
 mod api;
