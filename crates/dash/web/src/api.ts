@@ -248,13 +248,8 @@ export interface SearchAnswer {
 }
 
 export interface Environment {
-  sandbox: {
-    layers?: { layer: string; holds: boolean }[];
-    degraded?: boolean;
-    python?: string;
-    python_version?: string;
-    packages?: string[];
-  } | null;
+  /** As `env.json` has it: `isolation` reads it. */
+  sandbox: unknown;
   host: Record<string, unknown> | null;
   progress: Progress;
   wall_bounds_us: number[];
@@ -355,23 +350,31 @@ export interface Look {
   sandbox_ms: number | null;
 }
 
+/** Changes when a run's steps may be others than they were: one came, or was made again. */
+export function stepsMark(look: Look | null): string {
+  return look ? `${look.generation}:${look.lines}:${look.episode_steps}` : 'still';
+}
+
 export function api(...parts: (string | number)[]): string {
   return '/api/' + parts.map((part) => encodeURIComponent(part)).join('/');
 }
 
 export async function ask<T>(address: string, options?: RequestInit): Promise<T> {
   const response = await fetch(address, options);
+  if (!response.ok) throw new Error(await told(response));
+  return (await response.json()) as T;
+}
+
+/** What an answer that is a failure says. */
+export async function told(response: Response): Promise<string> {
   const text = await response.text();
-  if (!response.ok) {
-    let message = `${response.status} ${response.statusText}`;
-    try {
-      message = (JSON.parse(text) as { error?: string }).error ?? message;
-    } catch {
-      // An answer of something between here and the server.
-    }
-    throw new Error(message);
+  const status = `${response.status} ${response.statusText}`;
+  try {
+    return (JSON.parse(text) as { error?: string }).error ?? status;
+  } catch {
+    // An answer of something between here and the server.
+    return status;
   }
-  return JSON.parse(text) as T;
 }
 
 export function send<T>(method: string, address: string, body: unknown, signal?: AbortSignal): Promise<T> {
@@ -400,40 +403,15 @@ export function useLoad<T>(address: string | null, version?: unknown, keeps = fa
     if (shown.current !== address) set((old) => ({ data: keeps ? old.data : null, error: null, loading: true }));
     shown.current = address;
     ask<T>(address, { signal: abort.signal })
-      .then((data) => set({ data, error: null, loading: false }))
+      .then((data) => {
+        if (!abort.signal.aborted) set({ data, error: null, loading: false });
+      })
       .catch((error: Error) => {
         if (!abort.signal.aborted) set((old) => ({ data: old.data, error: error.message, loading: false }));
       });
     return () => abort.abort();
   }, [address, version]);
   return loaded;
-}
-
-/** The newest event of a stream, and whether the server can be reached. */
-export function useStream<T>(address: string | null): { last: T | null; broken: boolean } {
-  const [state, set] = useState<{ last: T | null; broken: boolean }>({ last: null, broken: false });
-  useEffect(() => {
-    set({ last: null, broken: false });
-    if (address === null) return;
-    let stream: EventSource | null = null;
-    // A browser keeps six connections to a server, all tabs together: those that nobody sees give
-    // theirs back.
-    const follow = () => {
-      stream?.close();
-      stream = null;
-      if (document.hidden) return;
-      stream = new EventSource(address);
-      stream.onmessage = (event) => set({ last: JSON.parse(event.data as string) as T, broken: false });
-      stream.onerror = () => set((old) => ({ last: old.last, broken: true }));
-    };
-    follow();
-    document.addEventListener('visibilitychange', follow);
-    return () => {
-      document.removeEventListener('visibilitychange', follow);
-      stream?.close();
-    };
-  }, [address]);
-  return state;
 }
 
 /** All rows of a run's metrics; only new ones are asked for. */
@@ -452,6 +430,7 @@ export function useCurves(run: string | null, version: unknown): Loaded<Curves> 
     const query = have ? `?generation=${have.generation}&rows=${encodeURIComponent(rows ?? '')}` : '';
     ask<Curves>(api('runs', run, 'curves') + query, { signal: abort.signal })
       .then((fresh) => {
+        if (abort.signal.aborted) return;
         const curves = joined(have, fresh);
         known.current = { run, curves };
         set({ data: curves, error: null, loading: false });

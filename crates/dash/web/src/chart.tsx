@@ -1,8 +1,9 @@
 // A line chart: zoom by dragging, a cursor that all charts of a page share, SVG and CSV to keep.
 
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useId, useMemo, useRef, useState } from 'preact/hooks';
 import { number } from './format';
 import { download } from './parts';
+import { nearest, smoothed, thinned, ticks, zoomed, type Range } from './scale';
 
 export interface Line {
   name: string;
@@ -23,8 +24,8 @@ export interface ChartProps {
   lines: Line[];
   xLabel: string;
   smoothing?: number;
-  zoom: [number, number] | null;
-  onZoom: (zoom: [number, number] | null) => void;
+  zoom: Range | null;
+  onZoom: (zoom: Range | null) => void;
 }
 
 const HEIGHT = 190;
@@ -50,63 +51,11 @@ function useCursor(): number | null {
   return x;
 }
 
-/** Exponential smoothing that corrects its start, so that the first points are no outliers. */
-export function smoothed(values: (number | null)[], weight: number): (number | null)[] {
-  if (weight <= 0) return values;
-  let [sum, norm] = [0, 0];
-  return values.map((value) => {
-    if (value === null) return null;
-    sum = weight * sum + (1 - weight) * value;
-    norm = weight * norm + (1 - weight);
-    return sum / norm;
-  });
-}
-
-/** At most two points a pixel: the lowest and the highest, so that no peak is lost. */
-function thinned(x: number[], y: (number | null)[], most: number): [number, number][] {
-  const points: [number, number][] = [];
-  for (let at = 0; at < x.length; at += 1) {
-    const value = y[at];
-    if (value !== null && value !== undefined) points.push([x[at]!, value]);
-  }
-  if (points.length <= 2 * most) return points;
-  const each = Math.ceil(points.length / most);
-  const thin: [number, number][] = [];
-  for (let from = 0; from < points.length; from += each) {
-    const part = points.slice(from, from + each);
-    const low = part.reduce((best, point) => (point[1] < best[1] ? point : best));
-    const high = part.reduce((best, point) => (point[1] > best[1] ? point : best));
-    thin.push(...(low[0] < high[0] ? [low, high] : low === high ? [low] : [high, low]));
-  }
-  return thin;
-}
-
-export function ticks(low: number, high: number, count: number): number[] {
-  const span = high - low;
-  if (!(span > 0)) return [low];
-  const rough = span / count;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough) ?? rough;
-  const all: number[] = [];
-  for (let at = Math.ceil(low / step) * step; at <= high + step * 1e-9; at += step) all.push(at);
-  return all.map((value) => Number(value.toPrecision(12)));
-}
-
-function nearest(line: Line, x: number): number {
-  let [low, high] = [0, line.x.length - 1];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (line.x[middle]! < x) low = middle + 1;
-    else high = middle;
-  }
-  if (low > 0 && Math.abs(line.x[low - 1]! - x) <= Math.abs(line.x[low]! - x)) low -= 1;
-  return low;
-}
-
 export function Chart(props: ChartProps) {
   const { title, unit, about, range, lines, xLabel, smoothing = 0, zoom, onZoom } = props;
   const [width, setWidth] = useState(360);
   const [drag, setDrag] = useState<[number, number] | null>(null);
+  const clip = useId();
   const box = useRef<HTMLDivElement>(null);
   const svg = useRef<SVGSVGElement>(null);
   useEffect(() => {
@@ -122,7 +71,8 @@ export function Chart(props: ChartProps) {
     const xs = lines.flatMap((line) => [line.x[0], line.x[line.x.length - 1]]);
     const known = xs.filter((x): x is number => x !== undefined);
     // Without points any range will do.
-    let [x0, x1] = zoom ?? (known.length > 0 ? [Math.min(...known), Math.max(...known)] : [0, 1]);
+    const whole: Range = known.length > 0 ? [Math.min(...known), Math.max(...known)] : [0, 1];
+    let [x0, x1] = zoom ?? whole;
     if (!(x1 > x0)) [x0, x1] = [x0 - 0.5, x0 + 0.5];
     const values: number[] = [];
     for (const line of lines) {
@@ -146,10 +96,10 @@ export function Chart(props: ChartProps) {
       const pad = (y1 - y0) * 0.06 || Math.abs(y0) * 0.1 || 1;
       [y0, y1] = [y0 - pad, y1 + pad];
     }
-    return { x0, x1, y0, y1 };
+    return { x0, x1, y0, y1, whole };
   }, [lines, zoom, unit]);
 
-  const { x0, x1, y0, y1 } = frame;
+  const { x0, x1, y0, y1, whole } = frame;
   const inner = width - LEFT - RIGHT;
   const toX = (x: number) => LEFT + ((x - x0) / (x1 - x0)) * inner;
   const toY = (y: number) => TOP + (1 - (y - y0) / (y1 - y0)) * (HEIGHT - TOP - BOTTOM);
@@ -171,9 +121,13 @@ export function Chart(props: ChartProps) {
     [lines, smoothing, width, frame],
   );
 
+  const zoomTo = (range: Range) => {
+    const next = zoomed(range, whole);
+    if (next !== undefined) onZoom(next);
+  };
   const zoomBy = (factor: number) => {
     const middle = cursor.x !== null && cursor.x >= x0 && cursor.x <= x1 ? cursor.x : (x0 + x1) / 2;
-    onZoom([middle - (middle - x0) * factor, middle + (x1 - middle) * factor]);
+    zoomTo([middle - (middle - x0) * factor, middle + (x1 - middle) * factor]);
   };
   const onKey = (event: KeyboardEvent) => {
     const steps = (x1 - x0) / 40;
@@ -263,7 +217,7 @@ export function Chart(props: ChartProps) {
           }}
           onPointerUp={() => {
             if (drag && Math.abs(toX(drag[1]) - toX(drag[0])) > 8) {
-              onZoom([Math.min(...drag), Math.max(...drag)]);
+              zoomTo([Math.min(...drag), Math.max(...drag)]);
             }
             setDrag(null);
           }}
@@ -284,10 +238,10 @@ export function Chart(props: ChartProps) {
               {number(value)}
             </text>
           ))}
-          <clipPath id={`clip-${title}`}>
+          <clipPath id={clip}>
             <rect x={LEFT - 4} y={0} width={inner + 8} height={HEIGHT - BOTTOM + 4} />
           </clipPath>
-          <g clip-path={`url(#clip-${title})`}>
+          <g clip-path={`url(#${clip})`}>
             {drawn.map(({ line, raw, smooth }) => (
               <g key={line.name} class={`c${line.color % 6}`}>
                 <path class={smooth ? 'line faint' : 'line'} d={raw} />
@@ -359,7 +313,7 @@ function Cursor(props: { lines: Line[]; toX: (x: number) => number; toY: (y: num
       <line x1={toX(x)} x2={toX(x)} y1={TOP} y2={HEIGHT - BOTTOM} />
       {lines.map((line) => {
         if (line.x.length === 0) return null;
-        const index = nearest(line, x);
+        const index = nearest(line.x, x);
         const [px, py] = [line.x[index]!, line.y[index]];
         if (py === null || py === undefined || px < x0 || px > x1) return null;
         return (
@@ -376,11 +330,11 @@ function Legend({ lines, label, xLabel }: { lines: Line[]; label: (value: number
   const x = useCursor();
   const drawn = lines.filter((line) => line.x.length > 0);
   const first = drawn[0];
-  const at = x === null || !first ? null : first.x[nearest(first, x)]!;
+  const at = x === null || !first ? null : first.x[nearest(first.x, x)]!;
   return (
     <p class="legend">
       {drawn.map((line) => {
-        const index = x === null ? line.y.findLastIndex((y) => y !== null) : nearest(line, x);
+        const index = x === null ? line.y.findLastIndex((y) => y !== null) : nearest(line.x, x);
         const value = line.y[index];
         return (
           <span key={line.name} class={`c${line.color % 6}`}>

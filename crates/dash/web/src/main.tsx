@@ -1,10 +1,11 @@
 // The page: which view the address names, what stands around it, and the keys.
 
 import { render } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
-import { api, useStream, type Look } from './api';
-import { Notices, State } from './parts';
+import { useEffect, useErrorBoundary, useState } from 'preact/hooks';
+import { api, type Look } from './api';
+import { Notices, Refused, State } from './parts';
 import { catchLinks, go, path, useRoute, type Route } from './route';
+import { useStream } from './stream';
 import { CurvesView } from './views/curves';
 import { EnvironmentView } from './views/environment';
 import { OtherEnvironmentView } from './views/environment-now';
@@ -140,7 +141,8 @@ function Page() {
         </aside>
       )}
       <main id="content" tabIndex={-1}>
-        <View route={route} look={stream.last} />
+        <Refused why={stream.refused} />
+        <Guarded route={route} look={stream.last} />
       </main>
     </>
   );
@@ -153,6 +155,14 @@ function up(route: Route): void {
   let end = parts.length - 1;
   if (['groups', 'episodes', 'tasks'].includes(parts[end - 1] ?? '')) end -= 1;
   go(end <= 1 ? '/' : path(...parts.slice(0, end)));
+}
+
+/** A view that fails costs itself, not the page around it. */
+function Guarded({ route, look }: { route: Route; look: Look | null }) {
+  const [error, reset] = useErrorBoundary();
+  useEffect(() => reset(), [route]);
+  if (error) return <Notices all={[`This view fails on what the run holds: ${String((error as Error).message ?? error)}`]} />;
+  return <View route={route} look={look} />;
 }
 
 function View({ route, look }: { route: Route; look: Look | null }) {
@@ -173,7 +183,7 @@ function View({ route, look }: { route: Route; look: Look | null }) {
       const step = a === undefined ? null : Number(a);
       if (b === 'groups' && c !== undefined && step !== null) {
         if (d === 'episodes' && e !== undefined) {
-          return <EpisodeView run={run} place={{ step, group: Number(c) }} sample={Number(e)} query={query} />;
+          return <EpisodeView run={run} place={{ step, group: Number(c) }} sample={Number(e)} query={query} look={look} />;
         }
         return <GroupView run={run} step={step} group={Number(c)} query={query} look={look} />;
       }
@@ -189,7 +199,7 @@ function View({ route, look }: { route: Route; look: Look | null }) {
       const [task, , sample] = [route.parts[6], route.parts[7], route.parts[8]];
       if (a !== undefined && b !== undefined && task !== undefined && sample !== undefined) {
         const place = { suite: a, step: Number(b), task: Number(task) };
-        return <EpisodeView run={run} place={place} sample={Number(sample)} query={query} />;
+        return <EpisodeView run={run} place={place} sample={Number(sample)} query={query} look={look} />;
       }
       return <EvaluationsView run={run} suite={a ?? null} query={query} look={look} />;
     }

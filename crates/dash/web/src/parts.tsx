@@ -29,6 +29,16 @@ export function Show<T>({ of, children }: { of: Loaded<T>; children: (data: T) =
   );
 }
 
+/** Why there is no news. */
+export function Refused({ why }: { why: string | null }) {
+  if (why === null) return null;
+  return (
+    <p class="failure" role="alert">
+      Nothing new is shown: {why}
+    </p>
+  );
+}
+
 export function State({ state }: { state: string }) {
   return <span class={`state ${state}`}>{state}</span>;
 }
@@ -58,20 +68,23 @@ export function Spark({ values, label }: { values: number[]; label: string }) {
   );
 }
 
+/** Copies `text`; where a browser doesn't let a page do that (plain http from another machine), marks it. */
 export function Copy({ text, label = 'copy' }: { text: string; label?: string }) {
-  const [done, set] = useState(false);
-  const copy = () => {
-    navigator.clipboard?.writeText(text).then(
-      () => {
-        set(true);
-        setTimeout(() => set(false), 1500);
-      },
-      () => set(false),
-    );
+  const [said, say] = useState<string | null>(null);
+  const copy = async (button: HTMLElement) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      say('copied');
+    } catch {
+      const shown = button.parentElement?.querySelector('pre, code');
+      if (shown) getSelection()?.selectAllChildren(shown);
+      say(shown ? 'marked: press Ctrl+C' : 'this browser does not copy');
+    }
+    setTimeout(() => say(null), 3_000);
   };
   return (
-    <button type="button" class="small" onClick={copy}>
-      {done ? 'copied' : label}
+    <button type="button" class="small" onClick={(event) => void copy(event.currentTarget)}>
+      {said ?? label}
     </button>
   );
 }

@@ -1,6 +1,7 @@
 // The address is the state: whatever a page shows is in it, so a link can be kept and sent.
 
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { rangeFrom, rangeText, type Range } from './scale';
 
 export interface Route {
   parts: string[];
@@ -54,6 +55,13 @@ export function setQuery(changes: Record<string, string | null>): void {
   }
   const text = query.toString();
   go(location.pathname + (text ? '?' + text : ''), { replace: true });
+}
+
+/** How far charts are zoomed, which the address keeps under `name`. */
+export function useZoom(name = 'zoom'): [zoom: Range | null, zoomTo: (zoom: Range | null) => void] {
+  const text = useRoute().query.get(name);
+  const zoom = useMemo(() => rangeFrom(text), [text]);
+  return [zoom, (next) => setQuery({ [name]: rangeText(next) })];
 }
 
 export function path(...parts: (string | number)[]): string {

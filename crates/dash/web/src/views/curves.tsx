@@ -1,10 +1,11 @@
 // The metrics of one run, or of several laid over each other.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { rowsOf, useCurves, useLoad, type Curves, type Look, type Metric } from '../api';
 import { Chart, type Line } from '../chart';
-import { Notices } from '../parts';
-import { setQuery } from '../route';
+import { Notices, Refused } from '../parts';
+import { setQuery, useZoom } from '../route';
+import { useStream } from '../stream';
 
 interface Registry {
   topics: { name: string; metrics: Metric[] }[];
@@ -38,11 +39,13 @@ const MOST_RUNS = 6;
 
 export function CurvesView({ runs, query, look }: { runs: string[]; query: URLSearchParams; look: Look | null }) {
   const names = runs.slice(0, MOST_RUNS);
-  const version = look ? `${look.generation}:${look.lines}` : 'still';
+  // Of several runs any may go on: one stream tells of them all, since a browser keeps but six.
+  const live = useStream<{ changed_ms: number | null }>(names.length > 1 ? '/api/live' : null);
+  const version = names.length > 1 ? live.last?.changed_ms : look ? `${look.generation}:${look.lines}` : 'still';
   // As many hooks as runs can be, always: hooks are told apart by their order.
-  const loaded = Array.from({ length: MOST_RUNS }, (_, at) => useCurves(names[at] ?? null, at === 0 ? version : 'still'));
+  const loaded = Array.from({ length: MOST_RUNS }, (_, at) => useCurves(names[at] ?? null, version));
   const registry = useLoad<Registry>('/api/metrics');
-  const [zoom, setZoom] = useState<[number, number] | null>(null);
+  const [zoom, setZoom] = useZoom();
   const axis = query.get('axis') === 'time' ? 'time' : 'step';
   const smoothing = Number(query.get('smooth') ?? 0);
   const filter = query.get('only') ?? '';
@@ -50,14 +53,17 @@ export function CurvesView({ runs, query, look }: { runs: string[]; query: URLSe
   const curves = loaded.slice(0, names.length).map((one) => one.data);
   const panels = useMemo(() => choose(curves, filter), [curves.map((one) => one?.kinds.map((k) => k.rows.steps.length).join()).join('|'), filter]);
   const errors = loaded.flatMap((one) => (one.error ? [one.error] : []));
-  const notices = curves.flatMap((one) => one?.notices ?? []);
+  const left = runs.slice(MOST_RUNS);
+  const notices = curves.flatMap((one, at) => (one?.notices ?? []).map((notice) => (names.length > 1 ? `${names[at]}: ${notice}` : notice)));
+  if (left.length > 0) notices.unshift(`No more than ${MOST_RUNS} runs are laid over each other; left out: ${left.join(', ')}`);
+
   return (
     <>
       <h1>{names.length > 1 ? names.join(' · ') : 'Curves'}</h1>
       <div class="row controls">
         <label>
           axis{' '}
-          <select value={axis} onChange={(event) => { setZoom(null); setQuery({ axis: event.currentTarget.value === 'time' ? 'time' : null }); }}>
+          <select value={axis} onChange={(event) => setQuery({ zoom: null, axis: event.currentTarget.value === 'time' ? 'time' : null })}>
             <option value="step">step</option>
             <option value="time">time</option>
           </select>
@@ -90,6 +96,7 @@ export function CurvesView({ runs, query, look }: { runs: string[]; query: URLSe
           {error}
         </p>
       ))}
+      <Refused why={live.refused} />
       <Notices all={notices} />
       {panels.length === 0 && <p class="muted">{loaded[0]?.loading ? 'reading …' : 'There are no metrics yet.'}</p>}
       <div class="charts">

@@ -1,10 +1,12 @@
 // What the code environment does at this moment, told about once a second by the run that works.
 
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { useLoad, useStream, type EnvironmentNow, type SandboxState } from '../api';
+import { useLoad, type EnvironmentNow, type SandboxState } from '../api';
 import { Chart } from '../chart';
 import { ago, duration, number, share, words } from '../format';
-import { Bars, Facts, Notices, Show } from '../parts';
+import { Bars, Facts, Notices, Refused, Show } from '../parts';
+import { useZoom } from '../route';
+import { useStream } from '../stream';
 
 /** Milliseconds after which news of a run that works are overdue. */
 const OVERDUE_MS = 5_000;
@@ -26,6 +28,7 @@ export function OtherEnvironmentView() {
   return (
     <>
       <h1>Code environment</h1>
+      <Refused why={live.refused} />
       <EnvironmentNowView address="/api/environment" version={JSON.stringify(live.last?.environment)} />
     </>
   );
@@ -64,7 +67,7 @@ function Now({ data }: { data: EnvironmentNow }) {
 }
 
 function Figures({ state }: { state: SandboxState }) {
-  const [zoom, setZoom] = useState<[number, number] | null>(null);
+  const [zoom, setZoom] = useZoom('now');
   const recent = state.recent;
   const rates = recent.map((moment, at) => {
     const before = recent[Math.max(0, at - RATE_OVER)] ?? moment;

@@ -5,11 +5,13 @@ import { api, rowsOf, useCurves, useLoad, type Environment, type Look } from '..
 import { Chart } from '../chart';
 import { bytes, duration, number, plural, share, words } from '../format';
 import { Bars, Facts, Notices, Show } from '../parts';
+import { useZoom } from '../route';
+import { isolation } from '../sandbox';
 import { EnvironmentNowView } from './environment-now';
 
 export function EnvironmentView({ run, look }: { run: string; look: Look | null }) {
   const [tick, setTick] = useState(0);
-  const [zoom, setZoom] = useState<[number, number] | null>(null);
+  const [zoom, setZoom] = useZoom();
   const loaded = useLoad<Environment>(api('runs', run, 'environment'), `${tick}:${look?.episode_steps ?? 0}`);
   const curves = useCurves(run, look ? `${look.generation}:${look.lines}` : 'still');
   const progress = loaded.data?.progress;
@@ -28,6 +30,7 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
       <Show of={loaded}>
         {(data) => {
           const steps = data.steps;
+          const sandbox = isolation(data.sandbox);
           const sum = (of: (step: Environment['steps'][number]) => number) => steps.reduce((total, step) => total + of(step), 0);
           const calls = sum((step) => step.calls);
           const wall = sum((step) => step.wall_us);
@@ -53,7 +56,7 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
                   {data.progress.steps} of {data.progress.of} steps read so far
                 </p>
               )}
-              <Notices all={data.sandbox?.degraded ? ['DEGRADED: a layer of isolation that is required is missing.'] : []} />
+              <Notices all={[...sandbox.notices, ...(sandbox.degraded ? ['DEGRADED: a layer of isolation that is required is missing.'] : [])]} />
               <Facts
                 all={[
                   ['calls', calls.toLocaleString('en')],
@@ -83,9 +86,9 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
                 <Bars title="Outcomes" rows={sorted.map(([name, count]) => [name, count, name === 'ok' ? 2 : 1])} />
                 <section>
                   <h2>Isolation when the run began</h2>
-                  {data.sandbox?.layers ? (
+                  {sandbox.layers ? (
                     <ul class="layers">
-                      {data.sandbox.layers.map((layer) => (
+                      {sandbox.layers.map((layer) => (
                         <li key={layer.layer} class={layer.holds ? 'mark right' : 'mark wrong'}>
                           {layer.holds ? '✓' : '✗'} {words(layer.layer)}
                         </li>
@@ -96,9 +99,9 @@ export function EnvironmentView({ run, look }: { run: string; look: Look | null 
                   )}
                   <Facts
                     all={[
-                      ['python', `${data.sandbox?.python_version ?? '–'} ${data.sandbox?.python ?? ''}`],
-                      ['packages', data.sandbox?.packages?.join(', ') || 'the standard library only'],
-                      ['cores', plural(Number(data.host?.['cores'] ?? 0), 'core')],
+                      ['python', `${sandbox.python_version ?? '–'} ${sandbox.python ?? ''}`],
+                      ['packages', sandbox.packages.join(', ') || 'the standard library only'],
+                      ['cores', plural(Number(data.host?.['cores'] ?? 0) || 0, 'core')],
                     ]}
                   />
                 </section>

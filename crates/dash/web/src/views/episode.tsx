@@ -1,9 +1,10 @@
 // One episode: what was asked, written, run and judged; and its tokens with all that is known of each.
 
-import { useState } from 'preact/hooks';
-import { api, useLoad, type Call, type Episode, type Token, type Tokens } from '../api';
+import { useEffect, useState } from 'preact/hooks';
+import { api, stepsMark, useLoad, type Call, type Episode, type Look, type Matrix, type Step, type Token, type Tokens } from '../api';
 import { bytes, cause, duration, number, words } from '../format';
 import { Python } from '../highlight';
+import { clipped, ratio } from '../learned';
 import { Copy, Facts, Mark, Outcome, Show } from '../parts';
 import { path, setQuery } from '../route';
 
@@ -15,9 +16,32 @@ function parts(run: string, place: Place, sample: number): (string | number)[] {
     : ['runs', run, 'evaluations', place.suite, place.step, 'tasks', place.task, 'episodes', sample];
 }
 
-export function EpisodeView({ run, place, sample, query }: { run: string; place: Place; sample: number; query: URLSearchParams }) {
+/** The samples of the same task that stand before and behind this one; a lost one is not there. */
+function useNeighbours(run: string, place: Place, sample: number, version: string): { before: number | undefined; behind: number | undefined } {
+  const isStep = 'group' in place;
+  const group = useLoad<Step>(isStep ? api('runs', run, 'steps', place.step, 'groups', place.group) : null, version);
+  const matrix = useLoad<Matrix>(isStep ? null : api('runs', run, 'evaluations', place.suite), version);
+  if (isStep) {
+    const samples = group.data?.groups[0]?.episodes.map((card) => card.sample) ?? [];
+    return { before: samples.findLast((one) => one < sample), behind: samples.find((one) => one > sample) };
+  }
+  const column = matrix.data?.steps.indexOf(place.step) ?? -1;
+  const cell = matrix.data?.tasks.map((task) => task.cells[column]).find((one) => one?.[0] === place.task);
+  return { before: sample > 0 ? sample - 1 : undefined, behind: cell && sample + 1 < cell[2] ? sample + 1 : undefined };
+}
+
+/** What the address asks for beyond one episode: its own tokens are not another's. */
+function kept(): string {
+  const query = new URLSearchParams(location.search);
+  ['first', 'token'].forEach((name) => query.delete(name));
+  return query.size > 0 ? `?${query}` : '';
+}
+
+export function EpisodeView({ run, place, sample, query, look }: { run: string; place: Place; sample: number; query: URLSearchParams; look: Look | null }) {
   const address = parts(run, place, sample);
-  const loaded = useLoad<Episode>(api(...address));
+  const version = stepsMark(look);
+  const loaded = useLoad<Episode>(api(...address), version);
+  const { before, behind } = useNeighbours(run, place, sample, version);
   const tab = query.get('view') === 'tokens' ? 'tokens' : 'transcript';
   return (
     <>
@@ -35,7 +59,8 @@ export function EpisodeView({ run, place, sample, query }: { run: string; place:
           </>
         )}
         {' · '}
-        {sample > 0 && <a rel="prev" href={path(...parts(run, place, sample - 1)) + location.search}>← previous</a>} <a rel="next" href={path(...parts(run, place, sample + 1)) + location.search}>next →</a>
+        {before !== undefined && <a rel="prev" href={path(...parts(run, place, before)) + kept()}>← previous</a>}{' '}
+        {behind !== undefined && <a rel="next" href={path(...parts(run, place, behind)) + kept()}>next →</a>}
       </p>
       <Show of={loaded}>
         {(episode) => (
@@ -48,8 +73,8 @@ export function EpisodeView({ run, place, sample, query }: { run: string; place:
                 </button>
               ))}
             </div>
-            {!episode.has_text && <p class="notices">The run has saved no tokenizer yet, so tokens are shown by their numbers.</p>}
-            {tab === 'tokens' ? <TokensTab address={api(...address, 'tokens')} query={query} /> : <Transcript episode={episode} />}
+            {!episode.has_text && <p class="notices">{episode.vocabulary_notice ?? 'The run has saved no tokenizer yet'}: tokens are shown by their numbers.</p>}
+            {tab === 'tokens' ? <TokensTab address={api(...address, 'tokens')} version={version} query={query} /> : <Transcript episode={episode} />}
           </>
         )}
       </Show>
@@ -161,81 +186,94 @@ function ToolCall({ call }: { call: Call }) {
 const PAGE = 1500;
 type ColorBy = 'author' | 'probability' | 'ratio' | 'advantage';
 
-function TokensTab({ address, query }: { address: string; query: URLSearchParams }) {
+function TokensTab({ address, version, query }: { address: string; version: string; query: URLSearchParams }) {
   const first = Number(query.get('first') ?? 0);
-  const loaded = useLoad<Tokens>(`${address}?first=${first}&count=${PAGE}`);
-  const [at, setAt] = useState<number | null>(null);
+  const loaded = useLoad<Tokens>(`${address}?first=${first}&count=${PAGE}`, version);
   const by = (query.get('color') ?? 'author') as ColorBy;
   return (
     <Show of={loaded}>
-      {(data) => {
-        const token = at === null ? null : data.tokens[at];
-        return (
-          <>
-            <div class="row controls">
-              <label>
-                colour by{' '}
-                <select value={by} onChange={(event) => setQuery({ color: event.currentTarget.value === 'author' ? null : event.currentTarget.value })}>
-                  <option value="author">author</option>
-                  <option value="probability">probability when sampled</option>
-                  <option value="ratio">ratio now / then</option>
-                  <option value="advantage">what it is worth</option>
-                </select>
-              </label>
-              <TokenLegend by={by} />
-              {first > 0 && <button type="button" onClick={() => setQuery({ first: String(Math.max(0, first - PAGE)) })}>earlier</button>}
-              {first + data.tokens.length < data.all && <button type="button" onClick={() => setQuery({ first: String(first + PAGE) })}>later</button>}
-            </div>
-            <div class="token-view">
-              <div
-                class={`tokens by-${by}`}
-                role="listbox"
-                aria-label="Tokens"
-                tabIndex={0}
-                onKeyDown={(event) => {
-                  const step = event.key === 'ArrowRight' ? 1 : event.key === 'ArrowLeft' ? -1 : 0;
-                  if (step === 0) return;
-                  event.preventDefault();
-                  event.stopPropagation();
-                  setAt(Math.min(data.tokens.length - 1, Math.max(0, (at ?? -1) + step)));
-                }}
-              >
-                {data.tokens.map((one, index) => (
-                  <span
-                    key={index}
-                    role="option"
-                    aria-selected={index === at}
-                    class={`token ${color(one, by, data)}${index === at ? ' on' : ''}`}
-                    onPointerEnter={() => setAt(index)}
-                    onClick={() => setAt(index)}
-                  >
-                    {one.text.replaceAll('\n', '⏎\n')}
-                  </span>
-                ))}
-              </div>
-              <aside class="token-facts" aria-live="polite">
-                {token ? <TokenFacts token={token} at={first + (at ?? 0)} data={data} /> : <p class="muted">Point at a token, or use the arrow keys.</p>}
-              </aside>
-            </div>
-          </>
-        );
-      }}
+      {(data) => (
+        <>
+          <div class="row controls">
+            <label>
+              colour by{' '}
+              <select value={by} onChange={(event) => setQuery({ color: event.currentTarget.value === 'author' ? null : event.currentTarget.value })}>
+                <option value="author">author</option>
+                <option value="probability">probability when sampled</option>
+                <option value="ratio">ratio now / then</option>
+                <option value="advantage">what it is worth</option>
+              </select>
+            </label>
+            <TokenLegend by={by} />
+            {first > 0 && <button type="button" onClick={() => setQuery({ first: String(Math.max(0, first - PAGE)), token: null })}>earlier</button>}
+            {first + data.tokens.length < data.all && <button type="button" onClick={() => setQuery({ first: String(first + PAGE), token: null })}>later</button>}
+          </div>
+          {data.clip === null && data.tokens.some((token) => token.now !== null) && (
+            <p class="muted">Neither ratios nor what was clipped are shown: this run's loss does not clip each token's ratio to what was sampled, or its recipe does not tell.</p>
+          )}
+          <TokenList key={first} data={data} by={by} query={query} />
+        </>
+      )}
     </Show>
   );
 }
 
-/** p(now) / p(then), where both are known. */
-function ratio(token: Token): number | null {
-  return token.now === null || token.sampled === null ? null : Math.exp(token.now - token.sampled);
-}
-
-function clipped(token: Token, data: Tokens): 'above' | 'below' | 'no' | null {
-  const value = ratio(token);
-  if (value === null || data.clip === null || data.advantage === null) return null;
-  // A ratio is clipped only where that stops the update: above for what is worth much, below else.
-  if (data.advantage > 0 && value > data.clip[1]) return 'above';
-  if (data.advantage < 0 && value < data.clip[0]) return 'below';
-  return 'no';
+/** The tokens, of which one is chosen, by a click or by keys, and another may be pointed at. */
+function TokenList({ data, by, query }: { data: Tokens; by: ColorBy; query: URLSearchParams }) {
+  const asked = query.get('token');
+  const [chosen, choose] = useState<number | null>(asked === null ? null : Number(asked) - data.first);
+  const [pointed, point] = useState<number | null>(null);
+  const at = pointed ?? chosen;
+  const token = at === null ? undefined : data.tokens[at];
+  const isThere = chosen !== null && data.tokens[chosen] !== undefined;
+  const keep = (index: number) => setQuery({ token: String(data.first + index) });
+  useEffect(() => {
+    if (isThere) document.getElementById(`token-${chosen}`)?.scrollIntoView({ block: 'nearest' });
+  }, [chosen]);
+  const onKey = (event: KeyboardEvent) => {
+    const last = data.tokens.length - 1;
+    const next = { ArrowRight: (chosen ?? -1) + 1, ArrowLeft: (chosen ?? 1) - 1, Home: 0, End: last }[event.key];
+    if (next === undefined || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    event.stopPropagation();
+    point(null);
+    choose(Math.min(last, Math.max(0, next)));
+  };
+  return (
+    <div class="token-view">
+      <div
+        class={`tokens by-${by}`}
+        role="listbox"
+        aria-label="Tokens"
+        aria-activedescendant={isThere ? `token-${chosen}` : undefined}
+        tabIndex={0}
+        onKeyDown={onKey}
+        // A key that is held down would write the address at each repetition.
+        onKeyUp={() => chosen !== null && keep(chosen)}
+        onPointerLeave={() => point(null)}
+      >
+        {data.tokens.map((one, index) => (
+          <span
+            key={index}
+            id={`token-${index}`}
+            role="option"
+            aria-selected={index === chosen}
+            class={`token ${color(one, by, data)}${index === at ? ' on' : ''}`}
+            onPointerEnter={() => point(index)}
+            onClick={() => {
+              choose(index);
+              keep(index);
+            }}
+          >
+            {one.text.replaceAll('\n', '⏎\n')}
+          </span>
+        ))}
+      </div>
+      <aside class="token-facts" aria-live={pointed === null ? 'polite' : 'off'}>
+        {token ? <TokenFacts token={token} at={data.first + (at ?? 0)} data={data} /> : <p class="muted">Point at a token, or use the arrow keys.</p>}
+      </aside>
+    </div>
+  );
 }
 
 function color(token: Token, by: ColorBy, data: Tokens): string {
@@ -245,9 +283,9 @@ function color(token: Token, by: ColorBy, data: Tokens): string {
     return p > 0.9 ? 'p4' : p > 0.6 ? 'p3' : p > 0.3 ? 'p2' : p > 0.1 ? 'p1' : 'p0';
   }
   if (by === 'advantage') return data.advantage === null ? 'w0' : data.advantage > 0 ? 'w-up' : 'w-down';
-  const value = ratio(token);
+  const value = ratio(token, data);
   if (value === null) return 'w0';
-  if (clipped(token, data) !== 'no') return 'w-clip';
+  if (['above', 'below'].includes(clipped(token, data) ?? 'no')) return 'w-clip';
   return value > 1.02 ? 'w-up' : value < 0.98 ? 'w-down' : 'w0';
 }
 
@@ -270,7 +308,7 @@ function TokenLegend({ by }: { by: ColorBy }) {
 }
 
 function TokenFacts({ token, at, data }: { token: Token; at: number; data: Tokens }) {
-  const value = ratio(token);
+  const value = ratio(token, data);
   const of = token.author === 'policy';
   const log = (it: number | null) => (it === null ? 'not recorded' : `${it.toFixed(4)} (p = ${number(Math.exp(it))})`);
   return (

@@ -1,18 +1,17 @@
 // Evaluations: each suite over the steps with error bars, and which problems each step solved.
 
-import { useState } from 'preact/hooks';
 import { api, useLoad, type Look, type Matrix, type Suites } from '../api';
 import { Chart, type Line } from '../chart';
 import { number, share, words } from '../format';
 import { Notices, Show } from '../parts';
-import { path, setQuery } from '../route';
+import { path, setQuery, useZoom } from '../route';
 
 const SCORES = ['accuracy', 'score', 'avg', 'value', 'loss'];
 const COLUMNS = ['tool_error_share_right', 'tool_calls_per_episode', 'response_tokens_mean', 'truncated_share', 'unparseable_share', 'seconds'];
 
 export function EvaluationsView({ run, suite, query, look }: { run: string; suite: string | null; query: URLSearchParams; look: Look | null }) {
   const loaded = useLoad<Suites>(api('runs', run, 'evaluations'), look?.evaluations);
-  const [zoom, setZoom] = useState<[number, number] | null>(null);
+  const [zoom, setZoom] = useZoom();
   return (
     <>
       <h1>Evaluations</h1>

@@ -1,6 +1,6 @@
 // The groups of a step and the episodes of a group: who was kept, who was dropped, and why.
 
-import { api, useLoad, type Card, type Choice, type Group, type Look, type RunDetail, type Step } from '../api';
+import { api, stepsMark, useLoad, type Card, type Choice, type Group, type Look, type RunDetail, type Step } from '../api';
 import { cause, duration, number, plural, words } from '../format';
 import { Mark, Notices, Outcome, Show } from '../parts';
 import { go, path, setQuery } from '../route';
@@ -11,7 +11,7 @@ export function StepView({ run, step, query, look }: { run: string; step: number
   const detail = useLoad<RunDetail>(api('runs', run), look?.episode_steps);
   const steps = detail.data?.episode_steps ?? [];
   const shown = step ?? steps[steps.length - 1] ?? null;
-  const loaded = useLoad<Step>(shown === null ? null : api('runs', run, 'steps', shown), undefined, true);
+  const loaded = useLoad<Step>(shown === null ? null : api('runs', run, 'steps', shown), stepsMark(look), true);
   const only = query.get('only') ?? 'all';
   const what = useWhatIf(run, loaded.data, null, query);
   if (shown === null) {
@@ -142,16 +142,15 @@ function Pip({ card, choice, href }: { card: Card; choice: Choice | undefined; h
 }
 
 export function GroupView({ run, step, group, query, look }: { run: string; step: number; group: number; query: URLSearchParams; look: Look | null }) {
-  const loaded = useLoad<Step>(api('runs', run, 'steps', step, 'groups', group));
+  const loaded = useLoad<Step>(api('runs', run, 'steps', step, 'groups', group), stepsMark(look));
   const what = useWhatIf(run, loaded.data, group, query);
   const sort = query.get('sort') ?? 'sample';
-  void look;
   return (
     <Show of={loaded}>
       {(data) => {
         const shown = data.groups[0];
         if (!shown) return null;
-        const choice = what.is_own ? undefined : what.answer?.groups[0];
+        const choice = what.is_own ? undefined : what.answer?.groups.find((one) => one.number === group);
         const cards = [...shown.episodes].sort(order(sort));
         return (
           <>
@@ -159,7 +158,7 @@ export function GroupView({ run, step, group, query, look }: { run: string; step
             <p class="muted">
               <a href={path('runs', run, 'steps', step)}>step {step}</a>, group {group} ·{' '}
               {group > 0 && <a rel="prev" href={path('runs', run, 'steps', step, 'groups', group - 1)}>← previous</a>}{' '}
-              <a rel="next" href={path('runs', run, 'steps', step, 'groups', group + 1)}>next →</a>
+              {group + 1 < data.all_groups && <a rel="next" href={path('runs', run, 'steps', step, 'groups', group + 1)}>next →</a>}
             </p>
             <p class="problem large">{shown.problem}</p>
             <p>

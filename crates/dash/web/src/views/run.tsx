@@ -5,12 +5,12 @@ import { api, rowsOf, send, useCurves, useLoad, type Look, type Notes, type RunD
 import { Chart } from '../chart';
 import { plural, share, words } from '../format';
 import { Copy, Facts, Notices, Show } from '../parts';
-import { path } from '../route';
+import { path, useZoom } from '../route';
 
 export function RunView({ run, look }: { run: string; look: Look | null }) {
   const detail = useLoad<RunDetail>(api('runs', run), look ? `${look.events}:${look.state}:${look.episode_steps}` : 'still');
   const curves = useCurves(run, look ? `${look.generation}:${look.lines}` : 'still');
-  const [zoom, setZoom] = useState<[number, number] | null>(null);
+  const [zoom, setZoom] = useZoom();
   const rows = rowsOf(curves.data, 'rl_step');
   const sft = rowsOf(curves.data, 'sft_step');
   const held = rowsOf(curves.data, 'rl_evaluation');

@@ -1,10 +1,11 @@
 // All runs of the folder: how each is doing, and some of them side by side.
 
 import { useState } from 'preact/hooks';
-import { useLoad, useStream, type Overview, type Runs } from '../api';
+import { useLoad, type Overview, type Runs } from '../api';
 import { ago, inUnit, number, share, words } from '../format';
-import { Notices, Show, Spark, State } from '../parts';
+import { Notices, Refused, Show, Spark, State } from '../parts';
 import { go, path, setQuery } from '../route';
+import { useStream } from '../stream';
 
 export function RunsView({ query }: { query: URLSearchParams }) {
   const live = useStream<{ runs: number; changed_ms: number | null }>('/api/live');
@@ -17,6 +18,7 @@ export function RunsView({ query }: { query: URLSearchParams }) {
   return (
     <>
       <h1>Runs</h1>
+      <Refused why={live.refused} />
       <Show of={runs}>
         {(data) => (
           <>

@@ -11,9 +11,9 @@ const HEIGHT = 44;
 const COLORS: Record<string, number> = { generating: 0, tool: 1, verifying: 2, updating: 3, 'loading weights': 4, 'writing down': 5 };
 const TEXTS: Record<Activity['what'], string> = { generating: 'generating', tool: 'a tool call', verifying: 'verifying' };
 
-/** Lanes of a step; `otherwise` is shown where the run did not write down when things began. */
-export function StepTime({ run, step, otherwise }: { run: string; step: number; otherwise: ComponentChildren }) {
-  const loaded = useLoad<Timeline>(api('runs', run, 'steps', step, 'timeline'));
+/** Lanes of a step, asked for again when `version` changes; `otherwise` is shown where the run did not write down when things began. */
+export function StepTime({ run, step, version, otherwise }: { run: string; step: number; version: string; otherwise: ComponentChildren }) {
+  const loaded = useLoad<Timeline>(api('runs', run, 'steps', step, 'timeline'), version);
   return (
     <Show of={loaded}>
       {(data) => (

@@ -1,6 +1,6 @@
 // Where the time of the steps went, and of one step's episodes.
 
-import { api, rowsOf, useCurves, useLoad, type Look, type Rows, type Step } from '../api';
+import { api, rowsOf, stepsMark, useCurves, useLoad, type Look, type Rows, type Step } from '../api';
 import { duration, number, share } from '../format';
 import { Show } from '../parts';
 import { path, setQuery } from '../route';
@@ -35,7 +35,7 @@ export function TimelineView({ run, query, look }: { run: string; query: URLSear
     <>
       <h1>Timeline</h1>
       <Show of={curves}>{() => (rows ? <Bars rows={rows} step={step} /> : <p class="muted">There are no steps yet.</p>)}</Show>
-      {rows && step !== null && <StepTime run={run} rows={rows} step={step} />}
+      {rows && step !== null && <StepTime run={run} rows={rows} step={step} version={stepsMark(look)} />}
     </>
   );
 }
@@ -92,7 +92,7 @@ function Bars({ rows, step }: { rows: Rows; step: number | null }) {
   );
 }
 
-function StepTime({ run, rows, step }: { run: string; rows: Rows; step: number }) {
+function StepTime({ run, rows, step, version }: { run: string; rows: Rows; step: number; version: string }) {
   const row = rows.steps.indexOf(step);
   if (row < 0) return <p class="muted">The metrics tell nothing of step {step}.</p>;
   const whole = value(rows, 'seconds', row);
@@ -118,7 +118,7 @@ function StepTime({ run, rows, step }: { run: string; rows: Rows; step: number }
         })}
       </div>
       <Part parts={PARTS.map(([name, text]) => [text, value(rows, name, row)])} />
-      <Axis run={run} step={step} otherwise={<WithoutStarts run={run} step={step} />} />
+      <Axis run={run} step={step} version={version} otherwise={<WithoutStarts run={run} step={step} version={version} />} />
     </section>
   );
 }
@@ -136,8 +136,8 @@ function Part({ parts }: { parts: [string, number][] }) {
 }
 
 /** Episodes of a run that did not write down when things began. */
-function WithoutStarts({ run, step }: { run: string; step: number }) {
-  const loaded = useLoad<Step>(api('runs', run, 'steps', step));
+function WithoutStarts({ run, step, version }: { run: string; step: number; version: string }) {
+  const loaded = useLoad<Step>(api('runs', run, 'steps', step), version);
   return <Show of={loaded}>{(data) => <Episodes run={run} data={data} />}</Show>;
 }
 

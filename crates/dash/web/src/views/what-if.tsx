@@ -26,27 +26,28 @@ export function useWhatIf(run: string, step: Step | null, group: number | null, 
       released_minimum: value('minimum', own.released_minimum),
     };
   }, [query.toString(), step?.selection]);
-  const [state, set] = useState<{ answer: WhatIf | null; error: string | null }>({ answer: null, error: null });
+  const [state, set] = useState<{ of: string; answer: WhatIf | null; error: string | null }>({ of: '', answer: null, error: null });
   const text = JSON.stringify(settings);
   const number = step?.step ?? null;
+  const of = `${run}/${number}/${group}`;
   useEffect(() => {
     if (number === null) return;
     const abort = new AbortController();
     const body = group === null ? { selection: settings } : { selection: settings, group };
     const timer = setTimeout(() => {
       send<WhatIf>('POST', api('runs', run, 'steps', number, 'what-if'), body, abort.signal)
-        .then((answer) => set({ answer, error: null }))
+        .then((answer) => set({ of, answer, error: null }))
         .catch((error: Error) => {
-          if (!abort.signal.aborted) set({ answer: null, error: error.message });
+          if (!abort.signal.aborted) set({ of, answer: null, error: error.message });
         });
     }, 40);
     return () => {
       clearTimeout(timer);
       abort.abort();
     };
-  }, [run, number, group, text]);
-  const answer = state.answer && state.answer.step === number ? state.answer : null;
-  return { settings, is_own: text === JSON.stringify(own), answer, error: state.error };
+  }, [of, step, text]);
+  const answer = state.of === of ? state.answer : null;
+  return { settings, is_own: text === JSON.stringify(own), answer, error: state.of === of ? state.error : null };
 }
 
 export function WhatIfPanel({ what, own, most }: { what: WhatIfState; own: Selection | null; most: number }) {
