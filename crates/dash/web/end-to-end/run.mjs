@@ -8,12 +8,13 @@
 // the browser. Screenshots go to end-to-end/out, or to OUT.
 
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync, existsSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { chromium } from 'playwright-core';
 import { lowContrast } from './contrast.mjs';
+import { refusals, tokens, zoom } from './parts.mjs';
 
 const rocstar = program(process.env.ROCSTAR ?? 'rocstar');
 const synthesize = process.env.SYNTHESIZE && program(process.env.SYNTHESIZE);
@@ -64,7 +65,7 @@ async function main() {
   mkdirSync(out, { recursive: true });
   mkdirSync(folder, { recursive: true });
   if (finished) cpSync(finished, join(folder, 'quickstart'), { recursive: true });
-  const training = finished ? null : start(rocstar, ['--no-progress', 'quickstart']);
+  const training = finished ? null : start(rocstar, ['--no-progress', 'quickstart', '--no-open']);
   training?.stdout.resume();
   const { child: server, url } = await serve();
   const browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox'] });
@@ -83,6 +84,9 @@ async function main() {
   const run = await name(url);
   await everyView(browser, url, run);
   await keys(page, url, run);
+  await ends(page, url, run);
+  await tokens(page, `${url}/runs/${run}`, check);
+  await refusals(context, `${url}/runs/${run}`, check);
   if (synthesize) await hostile(page, url);
   else console.log('SKIP the hostile run: SYNTHESIZE names no program');
   check('the browser has nothing to complain of', complaints.length === 0, complaints.join('; '));
@@ -107,6 +111,16 @@ async function whileItTrains(page, url, training) {
   await page.keyboard.press('g');
   await page.locator('li.group').first().waitFor();
   check('a step shows its groups', (await page.locator('li.group').count()) === 32);
+  const run = await name(url);
+  const { episode_steps } = await (await fetch(`${url}/api/runs/${run}`)).json();
+  await page.goto(`${url}/runs/${run}/steps/${episode_steps.at(-1)}`);
+  await page.locator('a[rel=next]').waitFor({ timeout: 120_000 });
+  check('the newest step gets a next one when it comes', true);
+  await page.goto(`${url}/compare?runs=${run},${run}`);
+  await page.locator('.chart').first().waitFor();
+  await page.waitForRequest(/curves\?generation=/, { timeout: 120_000 });
+  check('runs that are compared go on', true);
+  await page.goto(`${url}/runs/${run}/steps`);
   const used = page.locator('li.group', { hasText: 'learned from' }).first();
   await used.locator('.group-head a').click();
   await page.locator('li.card').first().waitFor();
@@ -206,10 +220,7 @@ async function curves(page, url, run) {
   const entropy = page.locator('.chart', { hasText: 'entropy mean' }).first();
   await entropy.locator('.chart-title').hover();
   check('and what is healthy', (await entropy.locator('.about').innerText()).includes('healthy'));
-  await chart.locator('svg').focus();
-  await page.keyboard.press('+');
-  await page.getByRole('button', { name: 'whole range' }).waitFor();
-  await page.keyboard.press('0');
+  await zoom(page, chart, check);
   await page.locator('.controls input[type=range]').fill('0.8');
   check('smoothing shows the values behind it', (await chart.locator('.line.faint').count()) > 0);
   await chart.locator('svg').hover();
@@ -223,6 +234,9 @@ async function curves(page, url, run) {
   await page.goto(`${url}/compare?runs=${run},${run}`);
   await page.locator('.chart').first().waitFor();
   check('two runs are laid over each other', (await page.locator('.chart').first().locator('path.line').count()) === 2);
+  await page.goto(`${url}/compare?runs=${Array(7).fill(run).join(',')}`);
+  await page.locator('.chart').first().waitFor();
+  check('runs that are too many are told of', (await page.locator('main .notices').innerText()).includes(`left out: ${run}`));
 }
 
 async function name(url) {
@@ -280,6 +294,19 @@ async function keys(page, url, run) {
   check('keys lead everywhere', true);
 }
 
+/** There is a way on only where something is. */
+async function ends(page, url, run) {
+  const next = page.locator('a[rel=next]');
+  for (const [path, there] of [['groups/30', 1], ['groups/31', 0], ['groups/1/episodes/14', 1], ['groups/1/episodes/15', 0]]) {
+    const asked = path.includes('episodes') ? page.waitForResponse(/groups\/1$/) : null;
+    await page.goto(`${url}/runs/${run}/steps/2/${path}`);
+    await asked;
+    await page.locator('li.card, .transcript').first().waitFor();
+    await page.locator('a[rel=prev]').waitFor();
+    check(`${there ? 'a' : 'no'} way on from ${path}`, (await next.count()) === there);
+  }
+}
+
 /** What a model wrote is text: no script runs, no element of it is made. */
 async function hostile(page, url) {
   await ended(start(synthesize, [join(folder, 'hostile'), '2', '2', '4', 'hostile']));
@@ -288,6 +315,12 @@ async function hostile(page, url) {
     await page.locator('main h1').first().waitFor();
     await page.waitForFunction(() => !document.querySelector('main')?.textContent?.includes('reading …'));
   }
+  const file = join(folder, 'hostile', 'env.json');
+  const environment = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
+  writeFileSync(file, JSON.stringify({ ...environment, sandbox: { layers: [null], packages: 'x', degraded: 1 } }));
+  await page.goto(`${url}/runs/hostile/environment`);
+  await page.locator('.notices', { hasText: 'sandbox.layers' }).waitFor();
+  check('an environment of another form is told of', (await page.locator('.notices', { hasText: 'sandbox.packages' }).count()) === 1);
   await page.goto(`${url}/runs/hostile/steps/1/groups/0/episodes/0`);
   await page.locator('.turn.policy').first().waitFor();
   const text = await page.locator('.turn.policy').last().innerText();
