@@ -129,6 +129,15 @@ fn a_report_is_written_in_both_forms() {
     assert!(text.contains("## Results") && text.contains("run_1"), "{text}");
     let two = harness.command(&["report", "runs/run_1", "runs/run_1"]).output().unwrap();
     assert_eq!(two.status.code(), Some(2), "{}", show(&two));
+    // A run from elsewhere, in which the report's name is a link.
+    let (report, outside) =
+        (harness.path().join("runs/run_1/report.html"), harness.path().join("mine"));
+    std::fs::write(&outside, "kept").unwrap();
+    std::fs::remove_file(&report).unwrap();
+    std::os::unix::fs::symlink(&outside, &report).unwrap();
+    harness.run(&["report", "runs/run_1"]);
+    assert_eq!(std::fs::read_to_string(&outside).unwrap(), "kept");
+    assert!(std::fs::read_to_string(&report).unwrap().contains("<!doctype html>"));
     let none = harness.command(&["report", "runs"]).output().unwrap();
     assert_eq!(none.status.code(), Some(1), "{}", show(&none));
 }
