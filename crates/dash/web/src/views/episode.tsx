@@ -39,7 +39,7 @@ function kept(): string {
 
 export function EpisodeView({ run, place, sample, query, look }: { run: string; place: Place; sample: number; query: URLSearchParams; look: Look | null }) {
   const address = parts(run, place, sample);
-  const version = stepsMark(look);
+  const version = 'group' in place ? stepsMark(look) : String(look?.evaluations ?? 'still');
   const loaded = useLoad<Episode>(api(...address), version);
   const { before, behind } = useNeighbours(run, place, sample, version);
   const tab = query.get('view') === 'tokens' ? 'tokens' : 'transcript';
