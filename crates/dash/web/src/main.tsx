@@ -4,7 +4,7 @@ import { render } from 'preact';
 import { useEffect, useErrorBoundary, useState } from 'preact/hooks';
 import { api, type Look } from './api';
 import { Notices, Refused, State } from './parts';
-import { catchLinks, go, path, useRoute, type Route } from './route';
+import { catchLinks, go, path, read, useRoute, type Route } from './route';
 import { useStream } from './stream';
 import { CurvesView } from './views/curves';
 import { EnvironmentView } from './views/environment';
@@ -57,13 +57,15 @@ function changeTheme(): void {
 function Page() {
   const route = useRoute();
   const [help, setHelp] = useState(false);
-  const run = route.parts[0] === 'runs' ? (route.parts[1] ?? null) : null;
+  const run = runOf(route);
   const stream = useStream<Look>(run === null ? null : api('runs', run, 'live'));
 
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const target = event.target as HTMLElement;
       if (target.matches('input, textarea, select') || event.ctrlKey || event.metaKey || event.altKey) return;
+      const route = read();
+      const run = runOf(route);
       if (event.key === '?') setHelp((open) => !open);
       else if (event.key === 'Escape') setHelp(false);
       else if (event.key === 'd') changeTheme();
@@ -82,7 +84,7 @@ function Page() {
     };
     addEventListener('keydown', onKey);
     return () => removeEventListener('keydown', onKey);
-  }, [route, run]);
+  }, []);
 
   const title = route.parts.slice(1).join(' · ');
   useEffect(() => {
@@ -146,6 +148,10 @@ function Page() {
       </main>
     </>
   );
+}
+
+function runOf(route: Route): string | null {
+  return route.parts[0] === 'runs' ? (route.parts[1] ?? null) : null;
 }
 
 function up(route: Route): void {

@@ -8,7 +8,8 @@ export interface Route {
   query: URLSearchParams;
 }
 
-function read(): Route {
+/** What the address says now; a view that was not drawn again yet may hold an older one. */
+export function read(): Route {
   const parts = location.pathname.split('/').filter((part) => part !== '');
   return { parts: parts.map(decode), query: new URLSearchParams(location.search) };
 }
