@@ -8,8 +8,8 @@ use crate::commands::data::Data;
 use crate::commands::model::Model;
 use crate::commands::sandbox::Sandbox;
 use crate::commands::{
-    chat, compare, doctor, eval, generate, plan, quickstart, reference, replay, rollout, serve,
-    train, verify,
+    chat, compare, dash, doctor, eval, generate, plan, quickstart, reference, replay, report,
+    rollout, serve, train, verify, watch,
 };
 use crate::failure::Finish;
 use crate::terminal::Terminal;
@@ -43,6 +43,9 @@ enum Command {
     Plan(Box<plan::Plan>),
     Rollout(rollout::Rollout),
     Replay(replay::Replay),
+    Dash(dash::Dash),
+    Report(report::Report),
+    Watch(watch::Watch),
     #[command(subcommand, arg_required_else_help = true)]
     Config(Config),
     #[command(subcommand, arg_required_else_help = true)]
@@ -73,6 +76,9 @@ impl Cli {
             Command::Plan(command) => command.run(terminal),
             Command::Rollout(command) => command.run(terminal),
             Command::Replay(command) => command.run(terminal),
+            Command::Dash(command) => command.run(terminal),
+            Command::Report(command) => command.run(terminal),
+            Command::Watch(command) => command.run(terminal),
             Command::Config(command) => command.run(terminal),
             Command::Bench(command) => command.run(terminal),
             Command::Verify(command) => command.run(terminal),

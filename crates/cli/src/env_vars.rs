@@ -22,3 +22,7 @@ pub(crate) const DATA: &str = "ROCSTAR_DATA";
 pub(crate) const HF_ENDPOINT: &str = "HF_ENDPOINT";
 /// Token for the hub.
 pub(crate) const HF_TOKEN: &str = "HF_TOKEN";
+/// The screen of X11, where there is one: whether a browser can be opened.
+pub(crate) const DISPLAY: &str = "DISPLAY";
+/// The same of Wayland.
+pub(crate) const WAYLAND_DISPLAY: &str = "WAYLAND_DISPLAY";

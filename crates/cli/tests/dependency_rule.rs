@@ -29,7 +29,7 @@ struct Rule {
 /// What draws, serves or waits.
 const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
 
-const RULES: [Rule; 13] = [
+const RULES: [Rule; 14] = [
     Rule {
         package: "rocstar-grpo",
         ours: &["rocstar-record"],
@@ -95,6 +95,13 @@ const RULES: [Rule; 13] = [
         reason: "a loop that reads top to bottom, and reports to whoever called it",
     },
     Rule {
+        package: "rocstar-dash",
+        ours: &["rocstar-grpo", "rocstar-record"],
+        never: &["clap", "indicatif", "rayon", "tokenizers", "gemm"],
+        reason: "it looks at run directories, dead ones and those of other machines among them, and \
+                 needs nothing that trains or generates",
+    },
+    Rule {
         package: "rocstar-verify",
         ours: &[],
         never: SERVICES,
@@ -125,6 +132,7 @@ const RULES: [Rule; 13] = [
         package: "rocstar",
         ours: &[
             "rocstar-chat",
+            "rocstar-dash",
             "rocstar-engine",
             "rocstar-eval",
             "rocstar-grpo",

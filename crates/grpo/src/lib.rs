@@ -16,28 +16,13 @@
 //! exact and explainable; the sums over tokens, which are what takes time, stay with the trainer.
 
 pub mod advantage;
+mod facts;
 pub mod loss;
 pub mod penalty;
 pub mod select;
 
 pub use advantage::{AdvantageConfig, Baseline, advantages};
+pub use facts::{Facts, selection_key};
 pub use select::{
     DropCause, GroupVerdict, Mode, RocConfig, Selection, SelectionError, Survivors, select,
 };
-
-/// What the selection needs to know of one rollout.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Facts {
-    /// The rollout's number within its task; ties and draws go by it, never by who finished first.
-    pub sample: u32,
-    /// The final answer was right: reward 1, else 0 (equation 3).
-    pub right: bool,
-    /// Tool calls that the policy made, malformed ones among them.
-    pub tool_calls: u32,
-    /// Of these, calls that could not be parsed, raised, or ran out of time or another limit.
-    pub failed_tool_calls: u32,
-    /// Answer tags in the policy's own text.
-    pub answer_tags: u32,
-    /// Turns of the assistant in the trajectory.
-    pub turns: u32,
-}

@@ -170,12 +170,14 @@ pub fn select(group: &[Facts], config: &RocConfig, key: Key) -> Result<Selection
     if let Some(cause) = unusable(&rollouts, config) {
         return Ok(dropped_whole(cause, penalties));
     }
-    let kept: Vec<u32> = match config.mode {
+    let mut kept: Vec<u32> = match config.mode {
         Mode::Off => rollouts.iter().take(config.keep).map(|facts| facts.sample).collect(),
         Mode::Paper => as_the_paper(&rollouts, config, key),
         Mode::Released => released::kept(&rollouts, config)?,
     };
-    let right = rollouts.iter().filter(|facts| facts.right && kept.contains(&facts.sample)).count();
+    kept.sort_unstable();
+    let is_kept = |facts: &&&Facts| kept.binary_search(&facts.sample).is_ok();
+    let right = rollouts.iter().filter(|facts| facts.right).filter(is_kept).count();
     if right == 0 || right == kept.len() {
         return Ok(dropped_whole(DropCause::KeptAlike, penalties));
     }
@@ -197,11 +199,10 @@ fn unusable(rollouts: &[&Facts], config: &RocConfig) -> Option<DropCause> {
 
 fn finish(
     rollouts: &[&Facts],
-    mut kept: Vec<u32>,
+    kept: Vec<u32>,
     mode: Mode,
     penalties: Vec<(u32, Penalties)>,
 ) -> Selection {
-    kept.sort_unstable();
     let cause = |facts: &Facts| match (mode, facts.right) {
         (Mode::Off, _) => DropCause::Surplus,
         (_, true) => DropCause::RightNotDrawn,

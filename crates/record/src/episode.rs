@@ -248,7 +248,7 @@ pub enum VerdictKind {
 }
 
 /// Where an episode's time went, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Timing {
     /// From admission to the end.
     pub total_us: u64,
@@ -256,6 +256,42 @@ pub struct Timing {
     pub generating_us: u64,
     /// Waiting for tools.
     pub tools_us: u64,
+    /// What was done when, each turn, call and verification for itself; empty where that was not
+    /// written down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activities: Vec<Activity>,
+}
+
+/// Something that was done for an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// What.
+    pub what: Doing,
+    /// When it began, in microseconds since the step, or the evaluation, began.
+    pub from_us: u64,
+    /// How long it took, in microseconds.
+    pub us: u64,
+}
+
+/// What is done for an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doing {
+    /// The engine writes a turn.
+    Generating,
+    /// A call runs, or waits for a place.
+    Tool,
+    /// The answer is checked.
+    Verifying,
+}
+
+impl Timing {
+    /// Counts from an earlier beginning.
+    pub fn begin_earlier(&mut self, by_us: u64) {
+        for activity in &mut self.activities {
+            activity.from_us = activity.from_us.saturating_add(by_us);
+        }
+    }
 }
 
 impl Episode {

@@ -10,7 +10,10 @@
 //!               eval/<suite>/step_000123.json   an evaluation in numbers
 //!               eval/<suite>/step_000123.jsonl.zst  its tasks with their episodes, a line each
 //!               checkpoints/step_000123/        the trainer's, see there
+//!               tokenizer/                      `tokenizer.json` of the model, from the start
 //!               tb/                             TensorBoard's event files
+//!               sandbox.json                    what the code environment does, while the run works
+//!               notes.json                      what a person noted
 //!               lock                            held by the process that works on the run
 //! ```
 //!
@@ -23,12 +26,15 @@
 //! `config.toml`, every line of `metrics.jsonl`, every group of `episodes/` and every evaluation,
 //! except what is measured on the way: numbers that the registry says are
 //! ([`crate::metric::Metric::is_measured`]), and `timing`, `wall_us`, `cpu_us` and `memory_bytes` of
-//! episodes. `events.jsonl`, `env.json` and `tb/` tell the story of the processes, so they differ.
+//! episodes. `events.jsonl`, `env.json`, `sandbox.json` and `tb/` tell the story of the
+//! processes, so they differ.
 
 mod error;
 mod files;
 mod lines;
+mod notes;
 mod reader;
+mod sandbox;
 mod writer;
 mod written;
 
@@ -38,8 +44,11 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 pub use error::Error;
-pub use lines::{JsonLines, Notice, Problem};
+pub use files::replace_file;
+pub use lines::{JsonLines, LinePlace, Notice, Problem};
+pub use notes::Notes;
 pub use reader::{Ending, Reader, State};
+pub use sandbox::{Durations, MOST_MOMENTS, Moment, SandboxFile, SandboxState};
 pub use writer::RunDirectory;
 pub use written::Written;
 
@@ -58,6 +67,7 @@ const EPISODES: &str = "episodes";
 const EVALUATIONS: &str = "eval";
 const CHECKPOINTS: &str = "checkpoints";
 const TENSORBOARD: &str = "tb";
+const TOKENIZER: &str = "tokenizer";
 const EPISODES_END: &str = ".jsonl.zst";
 const EVALUATION_END: &str = ".json";
 
@@ -83,7 +93,7 @@ fn steps(folder: &Path, ending: &str) -> Result<Vec<u64>, Error> {
 }
 
 /// Whether a name may be a folder's: letters, digits, `_`, `-` and inner dots.
-fn is_plain(name: &str) -> bool {
+pub fn is_plain(name: &str) -> bool {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "_-.".contains(letter);
     !name.is_empty() && name.len() <= 100 && !name.starts_with('.') && name.chars().all(fits)
 }

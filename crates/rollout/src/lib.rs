@@ -24,6 +24,7 @@ mod local;
 mod meter;
 mod player;
 pub mod practice;
+mod pulse;
 mod recorded;
 pub mod remote;
 mod rollouts;
@@ -45,6 +46,7 @@ pub use generator::{
 };
 pub use local::LocalGenerator;
 pub use player::{Assignment, PlayError, Played, Player, TokenPlayer};
+pub use pulse::Pulse;
 pub use recorded::RecordedGenerator;
 pub use rollouts::{
     At, NoEpisode, Policy, Progress, RolledOut, RolledOutAll, RolloutError, Rollouts, Usage,

@@ -341,14 +341,15 @@ impl Rollouts {
 
     fn surroundings(&self) -> Surroundings {
         let options = &self.rules.options;
-        let capacity = self.generator.capacity();
+        let (capacity, began) = (self.generator.capacity(), Instant::now());
         let scheduler = Scheduler::new(&capacity, options.response_tokens, options.most_running);
         Surroundings {
             rules: Arc::clone(&self.rules),
             generator: Arc::clone(&self.generator),
             tool: self.tool.clone(),
             verifier: Arc::clone(&self.verifier),
-            books: Books::new(scheduler, Instant::now()),
+            books: Books::new(scheduler, began),
+            began,
             counts: Counts::default(),
         }
     }

@@ -13,7 +13,7 @@ use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use rocstar_chat::Transcript;
 use rocstar_record::draw::Key;
-use rocstar_record::episode::{Episode, Finish, Timing, Verdict, VerdictKind};
+use rocstar_record::episode::{Activity, Doing, Episode, Finish, Timing, Verdict, VerdictKind};
 
 use crate::books::{Books, Place};
 use crate::counts::Counts;
@@ -35,6 +35,8 @@ pub(crate) struct Surroundings {
     pub(crate) verifier: Arc<dyn Verifier>,
     pub(crate) books: Books,
     pub(crate) counts: Counts,
+    /// When the first sample could begin.
+    pub(crate) began: Instant,
 }
 
 /// A sample that is to be made.
@@ -107,10 +109,12 @@ impl Surroundings {
                 pause(attempt - 1).await;
             }
             match self.attempt(sample, place).await {
-                Ok(unjudged) => {
+                Ok(mut unjudged) => {
                     place.leave();
+                    let began = Instant::now();
                     let verdict = self.judge(&sample.task, &unjudged).await;
                     place.end();
+                    unjudged.timing.activities.push(self.did(Doing::Verifying, began));
                     return Ok(verdict.map(|verdict| {
                         let Unjudged { machine, finish, timing } = unjudged;
                         machine.into_episode(finish, verdict, timing)
@@ -143,12 +147,15 @@ impl Surroundings {
             self.generate(ask, &mut machine, &mut calls, sample, place).await?;
             let generated = Instant::now();
             timing.generating_us += micros(generated - turn);
+            let activity = self.did(Doing::Generating, turn);
+            timing.activities.push(activity);
             if calls.is_open() {
                 place.phase(Phase::WaitsForTool);
                 calls.finish().await?;
                 timing.tools_us += micros(generated.elapsed());
                 place.phase(Phase::Generates);
             }
+            timing.activities.append(&mut calls.activities);
             let next = machine.proceed(calls.answers);
             match next.map_err(|source| Failure::render(&sample.task, source))? {
                 Next::Generate(next) => ask = next,
@@ -198,6 +205,12 @@ impl Surroundings {
         }
     }
 
+    /// What was done from `began` until now.
+    fn did(&self, what: Doing, began: Instant) -> Activity {
+        let from_us = micros(began.saturating_duration_since(self.began));
+        Activity { what, from_us, us: micros(began.elapsed()) }
+    }
+
     /// The verdict on a finished episode. `Err` is the cause of its loss.
     async fn judge(&self, task: &Task, unjudged: &Unjudged) -> Result<Verdict, String> {
         if unjudged.finish != Finish::Done {
@@ -237,9 +250,13 @@ struct Calls<'run> {
     surroundings: &'run Surroundings,
     tool: Option<&'run dyn ToolInstance>,
     waiting: VecDeque<Asked>,
-    running: FuturesUnordered<BoxFuture<'run, (usize, Result<Answered, Failure>)>>,
+    running: FuturesUnordered<BoxFuture<'run, Called>>,
     answers: Vec<(usize, Answered)>,
+    activities: Vec<Activity>,
 }
+
+/// What became of a call, by its place in the turn, and when.
+type Called = (usize, Result<Answered, Failure>, Activity);
 
 impl<'run> Calls<'run> {
     fn new(surroundings: &'run Surroundings, tool: Option<&'run dyn ToolInstance>) -> Self {
@@ -249,6 +266,7 @@ impl<'run> Calls<'run> {
             waiting: VecDeque::new(),
             running: FuturesUnordered::new(),
             answers: Vec::new(),
+            activities: Vec::new(),
         }
     }
 
@@ -265,8 +283,10 @@ impl<'run> Calls<'run> {
             let surroundings = self.surroundings;
             let (counts, tries) = (&surroundings.counts, surroundings.rules.options.tries);
             self.running.push(Box::pin(async move {
+                let began = Instant::now();
                 let answered = tries::call(tool, &asked.call, tries, counts).await;
-                (asked.index, answered.map_err(Failure::from))
+                let activity = surroundings.did(Doing::Tool, began);
+                (asked.index, answered.map_err(Failure::from), activity)
             }));
         }
     }
@@ -279,8 +299,9 @@ impl<'run> Calls<'run> {
         self.is_running() || !self.waiting.is_empty()
     }
 
-    fn take(&mut self, called: Option<(usize, Result<Answered, Failure>)>) -> Result<(), Failure> {
-        if let Some((index, answered)) = called {
+    fn take(&mut self, called: Option<Called>) -> Result<(), Failure> {
+        if let Some((index, answered, activity)) = called {
+            self.activities.push(activity);
             self.answers.push((index, answered?));
         }
         self.send();

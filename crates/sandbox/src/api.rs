@@ -13,6 +13,8 @@ use rocstar_jail::{Effective, InvalidRequest, Kind, Limits, Report, Request};
 use rocstar_verify::Rule;
 use serde::{Deserialize, Serialize};
 
+use crate::stats::Now;
+
 /// Whom the work is for. Fairness is between clients.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(Arc<str>);
@@ -343,4 +345,9 @@ pub trait Sandbox: Send + Sync + fmt::Debug {
 
     /// What isolation the environment gives.
     fn effective(&self) -> BoxFuture<'_, Result<Effective>>;
+
+    /// What it does at this moment; `None` where that is another process's to tell.
+    fn now(&self) -> Option<Now> {
+        None
+    }
 }

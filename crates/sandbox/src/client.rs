@@ -15,7 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio_util::bytes::{Buf as _, Bytes, BytesMut};
 
-use crate::http::{CLIENT_HEADER, Envelope, HttpError, NDJSON, Opened};
+use crate::http::{CLIENT_HEADER, Envelope, HttpError, NDJSON, Opened, scrape};
+use crate::stats::Now;
 use crate::{
     Batch, ClientId, Error, JudgeRequest, Judgement, Reports, Result, Sandbox, Schedule, SessionId,
     SessionOptions,
@@ -74,6 +75,17 @@ impl HttpClient {
         let builder = client_builder(url).tcp_nodelay(true);
         let http = builder.build().map_err(|error| transport(chain(&error)))?;
         Ok(Self { base, token, http })
+    }
+
+    /// What the server does at this moment.
+    ///
+    /// # Errors
+    /// It can't be reached, or refuses.
+    pub async fn look(&self) -> Result<Now> {
+        let response = self.send(self.request(Method::GET, "metrics", None)?).await?;
+        let text = response.text().await.map_err(|error| self.transport(chain(&error)))?;
+        let Effective { layers, degraded, .. } = self.effective().await?;
+        Ok(Now { layers, degraded, ..scrape::now(&text) })
     }
 
     fn request(

@@ -25,4 +25,4 @@ pub use api::{
 pub use client::{HttpClient, client_builder};
 pub use local::{LocalSandbox, ServiceConfig};
 pub use rocstar_jail as jail;
-pub use stats::{HISTOGRAM_BOUNDS_US, Histogram, Refused, SessionStats, Stats};
+pub use stats::{HISTOGRAM_BOUNDS_US, Histogram, Now, Refused, SessionStats, Stats};

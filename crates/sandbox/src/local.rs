@@ -19,7 +19,7 @@ use crate::intake::{CALL_BYTES, INLINE_BYTES, Intake, size_bytes};
 use crate::runner::Runner;
 use crate::scheduler::Bounds;
 use crate::session::Sessions;
-use crate::stats::Stats;
+use crate::stats::{Now, Stats};
 use crate::{
     Batch, ClientId, Error, JudgeRequest, Judgement, Reports, Result, Sandbox, Schedule, SessionId,
     SessionOptions, judge,
@@ -115,6 +115,9 @@ pub struct LocalSandbox {
     runner: Arc<Runner>,
     intake: Arc<Intake>,
     config: ServiceConfig,
+    /// Of all kinds together.
+    slots: u64,
+    turns: u64,
 }
 
 impl LocalSandbox {
@@ -133,8 +136,9 @@ impl LocalSandbox {
             Duration::from_millis(config.session_idle_ms),
             Duration::from_millis(config.session_lifetime_ms),
         )?;
+        let (slots, turns) = (bounds.slots.iter().sum::<usize>() as u64, bounds.turns as u64);
         let runner = Arc::new(Runner::start(jail, bounds)?);
-        Ok(Self { sessions, runner, intake: Arc::new(intake), config })
+        Ok(Self { sessions, runner, intake: Arc::new(intake), config, slots, turns })
     }
 
     /// The configuration in force.
@@ -145,6 +149,12 @@ impl LocalSandbox {
     /// Everything that is counted.
     pub fn stats(&self) -> Stats {
         Stats { sessions: self.sessions.stats(), ..self.runner.stats() }
+    }
+
+    /// What it does at this moment.
+    pub fn state(&self) -> Now {
+        let Effective { layers, degraded, .. } = self.runner.jail().effective().clone();
+        Now { stats: self.stats(), slots: self.slots, turns: self.turns, layers, degraded }
     }
 
     /// Process ids of the jail's helpers: see [`Jail::helper_pids`].
@@ -299,5 +309,9 @@ impl Sandbox for LocalSandbox {
 
     fn effective(&self) -> BoxFuture<'_, Result<Effective>> {
         std::future::ready(Ok(self.runner.jail().effective().clone())).boxed()
+    }
+
+    fn now(&self) -> Option<Now> {
+        Some(self.state())
     }
 }

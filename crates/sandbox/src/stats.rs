@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use rocstar_jail::Outcome;
+use rocstar_jail::{LayerState, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// Upper bounds of the histograms' buckets, in microseconds; the last bucket has no bound.
@@ -121,6 +121,21 @@ pub struct Stats {
     pub run_time: Histogram,
     /// Sessions.
     pub sessions: SessionStats,
+}
+
+/// A code environment at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Now {
+    /// Everything that is counted.
+    pub stats: Stats,
+    /// Programs that can be alive at once, sessions included.
+    pub slots: u64,
+    /// Programs that can run at full priority at once.
+    pub turns: u64,
+    /// Layers of isolation, and which hold.
+    pub layers: Vec<LayerState>,
+    /// A layer that is required is missing.
+    pub degraded: bool,
 }
 
 /// The counters that the scheduler doesn't keep itself.

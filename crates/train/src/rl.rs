@@ -136,7 +136,7 @@ impl<'a> Stage<'a> {
         let begun = Instant::now();
         let number = log.state.step + 1;
         let before = self.players.stats();
-        let Some(rolled) = self.roll_out(number, log.state.next_task, observer)? else {
+        let Some(rolled) = self.roll_out(number, log.state.next_task, begun, observer)? else {
             return Ok(false);
         };
         let used = |one: &&Chosen| one.verdict == GroupVerdict::Used;
@@ -144,7 +144,7 @@ impl<'a> Stage<'a> {
         let rates = learner::schedule(&self.options.optimizer, self.options.steps);
         let factor = rates.factor(log.state.stage_step);
         let learning_rate = self.options.optimizer.learning_rate * factor;
-        let updating = Instant::now();
+        let (rolling_out, updating) = (begun.elapsed(), Instant::now());
         let reference = self.reference.as_ref();
         let (learner, options) = (&mut self.learner, self.options);
         let updated = update(learner, &groups, options, reference, learning_rate, number)?;
@@ -165,11 +165,16 @@ impl<'a> Stage<'a> {
         log.state.next_task = rolled.next_task;
         log.state.epoch = metrics.epoch;
         log.state.tokens += updated.tokens;
-        let groups: Vec<_> = rolled.chosen.into_iter().map(|one| one.group).collect();
+        let mut groups: Vec<_> = rolled.chosen.into_iter().map(|one| one.group).collect();
+        // Groups that are not used keep none, so these are the rollouts that were learned from.
+        let kept = groups.iter_mut().flat_map(|group| &mut group.kept);
+        for (kept, trained) in kept.zip(updated.trained_log_probs) {
+            kept.trained_log_probs = trained;
+        }
         log.episodes(number, &groups)?;
         let (total, rolling) = (begun.elapsed(), rolled.usage);
         let kv_tokens = before.kv_blocks * before.block_tokens;
-        let times = Times { kv_tokens, total, updating, loading, rolling };
+        let times = Times { kv_tokens, total, rolling_out, updating, loading, rolling };
         log.rl_step(times.on(&metrics), observer)?;
         Ok(true)
     }
@@ -179,6 +184,7 @@ impl<'a> Stage<'a> {
         &mut self,
         step: u64,
         first_task: u64,
+        begun: Instant,
         observer: &mut dyn Observer,
     ) -> Result<Option<RolledStep>, Error> {
         let mut rolled = RolledStep { next_task: first_task, ..RolledStep::default() };
@@ -188,11 +194,15 @@ impl<'a> Stage<'a> {
             let tasks = self.order.take(rolled.next_task, wanted);
             let first = rolled.next_task;
             let what = For::Training;
+            let before_us = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
             let Some(all) = self.players.roll_out(what, step, first, &tasks, observer)? else {
                 return Ok(None);
             };
             rolled.usage.push(all.usage);
-            for (number, group) in (first..).zip(all.groups) {
+            for (number, mut group) in (first..).zip(all.groups) {
+                for episode in &mut group.episodes {
+                    episode.timing.begin_earlier(before_us);
+                }
                 rolled.chosen.push(self.choose(step, number, group)?);
             }
             rolled.next_task += wanted as u64;
@@ -205,7 +215,7 @@ impl<'a> Stage<'a> {
     }
 
     fn choose(&self, step: u64, number: u64, group: RolledOut) -> Result<Chosen, Error> {
-        let key = choose::selection_key(self.seed, step, number);
+        let key = rocstar_grpo::selection_key(self.seed, step, number);
         Ok(choose(group, &self.options.selection, &self.options.advantage, key)?)
     }
 
@@ -289,6 +299,8 @@ struct RolledStep {
 struct Times {
     kv_tokens: usize,
     total: Duration,
+    /// Until the update began.
+    rolling_out: Duration,
     updating: Duration,
     loading: Duration,
     rolling: Vec<Usage>,
@@ -311,6 +323,7 @@ impl Times {
         RlStepMetrics {
             kv_use_max,
             seconds: total,
+            seconds_rolling_out: self.rolling_out.as_secs_f64(),
             seconds_generating: generating,
             seconds_tools_waiting: tools,
             seconds_verifying: verifying,

@@ -5,6 +5,7 @@
 //! for that is its step and its place in the metrics; all else follows from recipe and data.
 
 mod log;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::prepare::{Prepared, Work};
 use crate::recipe::{Recipe, RecipeError};
 use crate::{rl, sft};
 use log::unix_s;
+use watch::Watch;
 
 pub(crate) use log::RunLog;
 
@@ -202,11 +204,18 @@ fn run_stages(
     let Some(model) = model else { return Ok(Outcome::Finished) };
     if is_new {
         directory.write_environment(&world.environment)?;
+        // Whoever looks at the run shows its tokens as text before weights are saved.
+        let folder = directory.tokenizer();
+        std::fs::create_dir_all(&folder).map_err(on_file("make", &folder))?;
+        prepared.outline.tokenizer.save(&folder)?;
     }
     directory.event(if is_new { "started" } else { "resumed" }, json!({ "step": step }))?;
     if !is_new {
         observer.event(&Event::Resumed { step });
     }
+    let sandbox = world.sandbox.as_ref().filter(|_| prepared.needs_sandbox());
+    let watch = sandbox.map(|sandbox| Watch::begin(directory.sandbox_file(), sandbox));
+    let _watch = watch.transpose().map_err(Error::Runtime)?;
     // From the beginning, also what came before the first step is told again.
     let from_step = (!is_new).then(|| checkpoint.as_ref().map_or(0, |_| step + 1));
     let folder = directory.tensorboard();

@@ -12,6 +12,7 @@ use clap::Args;
 use rocstar_train::Outcome;
 use rocstar_train::recipe::Recipe;
 
+use super::dash::{self, Dash};
 use super::train::launch::{self, Begin, Ended, Way};
 use super::train::recipe::{self, LayerOptions};
 use super::train::report::RunReport;
@@ -32,7 +33,8 @@ const RECIPE: &str =
 /// A model of 0.7 million weights, which comes with this program and writes calls, many of them faulty,
 /// finds out by reinforcement (GRPO-RoC) which program solves which problem, with the real sandbox.
 /// Ends with accuracy and tool errors on held-out problems before and after. Ctrl-C saves the state
-/// and prints the command that goes on. Exit status 1 if the accuracy did not rise.
+/// and prints the command that goes on. Where there is a display, the run is then shown in the browser
+/// until Ctrl-C. Exit status 1 if the accuracy did not rise.
 #[derive(Debug, Args)]
 pub(crate) struct Quickstart {
     /// Seed of every draw
@@ -47,6 +49,9 @@ pub(crate) struct Quickstart {
     /// Print the result as one object of JSON
     #[arg(long)]
     json: bool,
+    /// Do not show the run in the browser at the end
+    #[arg(long)]
+    no_open: bool,
     /// One value of the recipe by its path; for tests
     #[arg(long = "set", value_name = "KEY=VALUE", hide = true)]
     assignments: Vec<String>,
@@ -90,6 +95,9 @@ impl Quickstart {
         }
         if let Some(why) = report.why_not_learnt() {
             terminal.note(why);
+        }
+        if !self.json && !self.no_open && dash::opens_browser() {
+            Dash::of(path.parent().unwrap_or(&path)).run(terminal)?;
         }
         Ok(Finish::from_good(report.learnt))
     }

@@ -8,12 +8,13 @@ mod compare;
 mod report;
 mod reselect;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
+use rocstar_dash::curves::Curves;
 use rocstar_record::episode::{Episode, Group};
 use rocstar_record::log::Records;
 use rocstar_record::run::Reader;
@@ -108,7 +109,8 @@ impl Replay {
     fn directory(&self, terminal: Terminal) -> anyhow::Result<Report> {
         let reader = Reader::open(&self.run)?;
         let steps = self.steps(&reader)?;
-        let places = places(&reader)?;
+        let mut curves = Curves::default();
+        curves.read_on(&reader)?;
         let recipe = Recipe::from_toml(&reader.config()?)
             .with_context(|| format!("can't use {}", self.run.join("config.toml").display()))?;
         let (prepared, _) = launch::prepare(recipe, terminal).hint(
@@ -126,9 +128,10 @@ impl Replay {
         let mut report = Report::new(&self.run);
         let bar = terminal.bar("steps made again", steps.len() as u64);
         for step in steps {
-            let place = places.get(&step).copied();
-            let place =
-                place.with_context(|| format!("metrics.jsonl tells nothing of step {step}"))?;
+            let (stage, first_task) = curves.place(step).with_context(|| {
+                format!("metrics.jsonl doesn't tell which tasks were those of step {step}")
+            })?;
+            let place = Place { stage, first_task };
             let groups: Vec<Group> = reader.groups(step)?.collect::<Result<_, _>>()?;
             self.again(&player, (step, place), &groups, &mut report)?;
             bar.inc(1);
@@ -213,29 +216,6 @@ fn stage(prepared: &Prepared, index: usize) -> anyhow::Result<&RlStage> {
         Some(Stage::Rl(options)) => Ok(options),
         _ => anyhow::bail!("the recipe's stage {index} is none of reinforcement learning"),
     }
-}
-
-/// Where each step of reinforcement learning stands: tasks are numbered through a stage in the order
-/// in which their groups are written.
-fn places(reader: &Reader) -> anyhow::Result<BTreeMap<u64, Place>> {
-    let mut places = BTreeMap::new();
-    let mut next: HashMap<usize, u64> = HashMap::new();
-    for line in reader.metrics()?.flatten() {
-        let number = |key: &str| line.get(key).and_then(serde_json::Value::as_u64);
-        if line.get("kind").and_then(serde_json::Value::as_str) != Some("rl_step") {
-            continue;
-        }
-        let (Some(step), Some(stage), Some(groups)) =
-            (number("step"), number("stage"), number("groups"))
-        else {
-            continue;
-        };
-        let stage = usize::try_from(stage).context("`stage` in metrics.jsonl")?;
-        let first_task = next.entry(stage).or_default();
-        places.insert(step, Place { stage, first_task: *first_task });
-        *first_task += groups;
-    }
-    Ok(places)
 }
 
 /// Makes recorded episodes again.

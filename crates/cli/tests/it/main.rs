@@ -4,6 +4,7 @@
 
 mod chat;
 mod config;
+mod dash;
 mod data;
 mod endpoint;
 mod eval;

@@ -81,12 +81,17 @@ fn a_quickstart_tells_what_it_learnt_and_is_a_run_as_any_other() {
         assert!(result.get(key).is_some(), "{key} is missing in {result}");
     }
     assert_eq!(result["run_dir"], "runs/quickstart");
-    assert_eq!(result["next"].as_array().unwrap().len(), 3);
+    assert_eq!(result["next"].as_array().unwrap().len(), 4);
+    assert_eq!(result["next"][0], "rocstar dash runs");
     assert!(!result["episodes"].as_array().unwrap().is_empty(), "{result}");
     let run = harness.path().join("runs/quickstart");
     assert_eq!(Reader::open(&run).unwrap().state().unwrap(), State::Ended(Ending::Finished));
     let environment = Reader::open(&run).unwrap().environment().unwrap().unwrap();
     assert!(environment["sandbox"]["layers"].is_array(), "{environment}");
+    // What the code environment did is told to the end.
+    let sandbox = Reader::open(&run).unwrap().sandbox().unwrap().unwrap();
+    assert!(sandbox.answered > 0 && sandbox.running + sandbox.waiting == 0, "{sandbox:?}");
+    assert!(sandbox.slots > 0 && sandbox.layers.values().any(|holds| *holds), "{sandbox:?}");
 
     let output = quickstart(&harness, &["--seed", "5"]);
     let text = show(&output);
@@ -249,7 +254,7 @@ fn an_interrupt_while_episodes_run_saves_and_the_run_goes_on() {
     assert!(text.contains(&format!("going on after step {saved}\n")), "{text}");
     // The report of the whole run, as a quickstart that was not stopped tells it; standard output has
     // the checkpoint alone.
-    for part in ["held-out problems", "20 steps, 240 rollouts", "next:\n  rocstar replay"] {
+    for part in ["held-out problems", "20 steps, 240 rollouts", "next:\n  rocstar dash"] {
         assert!(text.contains(part), "{part} is missing in {text}");
     }
     let stdout = String::from_utf8(output.stdout).unwrap();

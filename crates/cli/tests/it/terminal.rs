@@ -1,5 +1,5 @@
-//! `rocstar chat` in a terminal of its own, which `script` of util-linux makes: the line editor, its
-//! history, Ctrl-C while a reply comes, and where text goes.
+//! `rocstar chat` and `watch` in a terminal of their own, which `script` of util-linux makes: the line
+//! editor, its history, Ctrl-C while a reply comes, and where text goes; a run that is watched.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -26,7 +26,9 @@ struct Terminal {
 impl Terminal {
     /// `None` where this machine has no `script`.
     fn start(harness: &Harness, arguments: &str) -> Option<Self> {
-        let command = format!("{} {arguments}", env!("CARGO_BIN_EXE_rocstar"));
+        // A screen of which nothing is hidden.
+        let size = "stty rows 44 cols 110";
+        let command = format!("{size} && exec {} {arguments}", env!("CARGO_BIN_EXE_rocstar"));
         let mut script = Command::new("script");
         script.args(["-qefc", &command, "/dev/null"]).current_dir(harness.path());
         script.env("HOME", harness.path()).env("TERM", "xterm").env("NO_COLOR", "1");
@@ -64,6 +66,14 @@ impl Terminal {
     }
 }
 
+impl Drop for Terminal {
+    /// A test that failed leaves nothing behind.
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 fn server(pace: Pace) -> FakeEndpoint {
     let script = Script::new(|question| {
         let text = question.last_text();
@@ -71,6 +81,23 @@ fn server(pace: Pace) -> FakeEndpoint {
         Reply::text(format!("heard {text:?}{}", " and so on".repeat(words)))
     });
     FakeEndpoint::start(Behaviour { script, pace, ..Behaviour::default() }).unwrap()
+}
+
+/// An episode is opened and closed; the terminal is given back at the end.
+#[test]
+fn a_run_is_watched_until_q() {
+    let harness = crate::dash::with_run();
+    let Some(mut terminal) = Terminal::start(&harness, "watch runs/run_1") else { return };
+    // Blanks are skipped, so single words are waited for: of the list, an episode, the list.
+    terminal.until("verdict");
+    terminal.press("j\r");
+    terminal.until("closes");
+    terminal.press("\u{1b}");
+    terminal.until("verdict");
+    terminal.press("q");
+    // The other screen is left.
+    terminal.until("\u{1b}[?1049l");
+    assert!(terminal.child.wait().unwrap().success());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Episode, Evaluated, Group, GroupVerdict, Lost, SCHEMA_VERSION, Turn, total};
+use super::{Episode, Evaluated, Group, GroupVerdict, Kept, Lost, SCHEMA_VERSION, Turn, total};
 
 /// Parts of an episode that don't fit each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,13 @@ pub enum Misfit {
         sampled: usize,
         /// Log-probabilities at temperature 1.
         model: usize,
+    },
+    /// There is not one log-probability under the trained weights for each token of the policy.
+    TrainedLogProbs {
+        /// Tokens of the policy.
+        policy_tokens: usize,
+        /// Log-probabilities.
+        trained: usize,
     },
     /// Versions of the weights cover another number of tokens.
     WeightVersions {
@@ -79,6 +86,10 @@ impl std::fmt::Display for Misfit {
                 "{policy_tokens} tokens of the policy have {sampled} `log_probs` and {model} \
                  `model_log_probs`"
             ),
+            Self::TrainedLogProbs { policy_tokens, trained } => write!(
+                formatter,
+                "{policy_tokens} tokens of the policy have {trained} `trained_log_probs`"
+            ),
             Self::WeightVersions { policy_tokens, covered } => write!(
                 formatter,
                 "{policy_tokens} tokens of the policy, `weight_versions` cover {covered}"
@@ -123,6 +134,15 @@ impl Group {
         check_samples(self.episodes().map(|(episode, _)| episode), &self.lost)?;
         if self.kept.iter().any(|kept| !kept.advantage.is_finite()) {
             return Err(Misfit::NotFinite { field: "advantage" });
+        }
+        for Kept { episode, trained_log_probs, .. } in &self.kept {
+            let (policy_tokens, trained) = (episode.policy_tokens(), trained_log_probs.len());
+            if trained != 0 && trained != policy_tokens {
+                return Err(Misfit::TrainedLogProbs { policy_tokens, trained });
+            }
+            if !trained_log_probs.iter().all(|value| value.is_finite()) {
+                return Err(Misfit::NotFinite { field: "trained_log_probs" });
+            }
         }
         for (episode, penalties) in self.episodes() {
             if episode.task != self.task || episode.step != self.step {

@@ -62,6 +62,11 @@ pub struct Kept {
     pub penalties: Penalties,
     /// What each of its tokens is worth.
     pub advantage: f64,
+    /// For each token of the policy: log-probability under the weights that were trained, when the
+    /// step learned from it. With the episode's own that gives the ratio of the loss. Absent where
+    /// nothing was learned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trained_log_probs: Vec<f32>,
 }
 
 /// An episode that is not learned from.

@@ -53,8 +53,25 @@ impl<T: DeserializeOwned> Records<T> {
         })
     }
 
+    /// Passes over the next `count` records without reading what is in them; says whether there
+    /// were so many.
+    ///
+    /// # Errors
+    /// The file is damaged or torn before that.
+    pub fn pass_over(&mut self, count: u64) -> io::Result<bool> {
+        for _ in 0..count {
+            if self.has_ended {
+                return Ok(false);
+            }
+            self.number += 1;
+            let read = self.read_line().inspect_err(|_| self.has_ended = true)?;
+            self.has_ended = !read;
+        }
+        Ok(!self.has_ended)
+    }
+
     /// The line of the last item, without its end.
-    pub(crate) fn line(&self) -> &[u8] {
+    pub fn line(&self) -> &[u8] {
         &self.line
     }
 
@@ -132,6 +149,17 @@ mod tests {
         let text: String = (0..100).map(|number| format!("{number}\n")).collect();
         assert_eq!(all(&written(text.as_bytes())), ((0..100).collect(), None));
         assert_eq!(all(&written(b"")), (Vec::new(), None));
+    }
+
+    #[test]
+    fn records_that_are_passed_over_are_not_read() {
+        let file = written(b"1\nno number\n3\n4\n");
+        let mut records = Records::<u32>::open(file.path()).unwrap();
+        assert!(records.pass_over(2).unwrap());
+        assert_eq!(records.next().unwrap().unwrap(), 3);
+        assert!(records.pass_over(1).unwrap());
+        assert!(!records.pass_over(1).unwrap());
+        assert!(records.next().is_none());
     }
 
     #[test]

@@ -219,6 +219,7 @@ const SPEED: &[Metric] = &[
         "in SFT tokens over seconds, in RL tokens that the policy sampled over the seconds in which the engine generated",
     )
     .at(STEPS).measured(),
+    metric("seconds_rolling_out", "s", "time from the step's beginning to its update: episodes and the choice among them").measured(),
     metric("seconds_generating", "s", "time in which the engine generated").at(&[RlStep]).measured(),
     metric(
         "seconds_tools_waiting",

@@ -16,7 +16,17 @@ pub(super) const MAX_LINE_BYTES: usize = 1 << 20;
 /// How names of files end that are being written.
 pub(super) const PARTIAL: &str = ".partial";
 
-/// Writes a file under another name, to the disk, and renames it into place.
+/// Puts a file of this content where one may be, whole or not at all. A link of its name is replaced, and
+/// what it leads to stays as it is: a run's directory may come from anywhere.
+///
+/// # Errors
+/// The folder can't be written.
+pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), Error> {
+    write_whole(path, |file| file.write_all(content))
+}
+
+/// Writes a file under another name, to the disk, and renames it into place. Neither name is followed
+/// where it is a link.
 pub(super) fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
@@ -24,11 +34,10 @@ pub(super) fn write_whole(
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(PARTIAL);
     let partial = path.with_file_name(name);
-    let written = File::create(&partial).and_then(|mut file| {
-        write(&mut file)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)
-    });
+    remove_if_there(&partial)?;
+    let mut file = File::create_new(&partial).map_err(on_file("write", path))?;
+    let written =
+        write(&mut file).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&partial, path));
     if let Err(error) = written {
         // Room on a full disk; what stays is removed when the run goes on.
         let _ = fs::remove_file(&partial);
@@ -153,5 +162,27 @@ impl Lines {
         let text = fs::read(&self.path).map_err(on_file("read", &self.path))?;
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |index| index + 1);
         self.cut(whole as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn what_a_link_leads_to_is_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (outside, path) = (folder.path().join("outside"), folder.path().join("notes.json"));
+        fs::write(&outside, "kept").unwrap();
+        for name in ["notes.json", "notes.json.partial"] {
+            let _ = fs::remove_file(&path);
+            symlink(&outside, folder.path().join(name)).unwrap();
+            replace_file(&path, b"new").unwrap();
+            assert_eq!(fs::read_to_string(&outside).unwrap(), "kept", "{name}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), "new", "{name}");
+            assert!(!fs::symlink_metadata(&path).unwrap().is_symlink(), "{name}");
+        }
     }
 }

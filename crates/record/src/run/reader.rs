@@ -1,25 +1,31 @@
 //! Reading a run, whoever wrote it and however it ended: what is whole is read, the rest is told.
 //!
-//! Invariant: nothing is written, the process that works on the run is not disturbed, memory is
-//! bounded whatever the files hold, and no path is ever made from what a file says.
+//! Invariant: nothing is written but a person's notes, the process that works on the run is not
+//! disturbed, memory is bounded whatever the files hold, and no path is ever made from what a file
+//! says.
 
 use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::error::{Error, on_file};
 use super::files::{names, open_ordinary, read_ordinary};
-use super::lines::JsonLines;
+use super::lines::{JsonLines, LinePlace};
+use super::notes::{self, Notes};
+use super::sandbox::{self, SandboxState};
 use super::writer::lock_owner;
 use super::written::Written;
 use super::{
     CHECKPOINTS, CONFIG, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS, LOCK,
-    MAX_SMALL_FILE_BYTES, METRICS, check_schema, episodes_path, evaluation_path, is_plain,
-    read_environment, step_name, steps, with_ending,
+    MAX_SMALL_FILE_BYTES, METRICS, TOKENIZER, check_schema, episodes_path, evaluation_path,
+    is_plain, read_environment, step_name, steps, with_ending,
 };
 use crate::episode::{Evaluated, Group};
+use crate::log::Records;
 
 /// A run that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +47,20 @@ pub enum State {
     Ended(Ending),
     /// The last process that worked on it was killed, or the machine went down.
     Died,
+}
+
+impl State {
+    /// The state after an event, where nobody works on the run.
+    #[must_use]
+    pub fn after(self, event: &Value) -> Self {
+        match event.get("event").and_then(Value::as_str) {
+            Some("started" | "resumed") => Self::Died,
+            Some("finished") => Self::Ended(Ending::Finished),
+            Some("stopped") => Self::Ended(Ending::Stopped),
+            Some("failed") => Self::Ended(Ending::Failed),
+            _ => self,
+        }
+    }
 }
 
 /// How a process left a run.
@@ -98,12 +118,29 @@ impl Reader {
         JsonLines::open(&self.path.join(METRICS))
     }
 
+    /// The lines of the metrics behind `place`; `None` where the line before it is not there, since the
+    /// run went on from an earlier step.
+    ///
+    /// # Errors
+    /// The file can't be opened. What is wrong with a line is the line's own value.
+    pub fn metrics_behind(&self, place: &LinePlace) -> Result<Option<JsonLines>, Error> {
+        JsonLines::open_at(&self.path.join(METRICS), place)
+    }
+
     /// The lines of the events, in order.
     ///
     /// # Errors
     /// The file can't be opened. What is wrong with a line is the line's own value.
     pub fn events(&self) -> Result<JsonLines, Error> {
         JsonLines::open(&self.path.join(EVENTS))
+    }
+
+    /// The lines of the events behind `place`, as [`Self::metrics_behind`].
+    ///
+    /// # Errors
+    /// The file can't be opened. What is wrong with a line is the line's own value.
+    pub fn events_behind(&self, place: &LinePlace) -> Result<Option<JsonLines>, Error> {
+        JsonLines::open_at(&self.path.join(EVENTS), place)
     }
 
     /// Steps whose episodes are there, the earliest first.
@@ -120,6 +157,42 @@ impl Reader {
     /// There are none of this step, or the file can't be opened.
     pub fn groups(&self, step: u64) -> Result<Written<Group>, Error> {
         Written::open(episodes_path(&self.path, step), step)
+    }
+
+    /// How large the episodes of a step are, and when they were written: what tells whether they
+    /// were replaced.
+    ///
+    /// # Errors
+    /// There are none of this step.
+    pub fn episodes_mark(&self, step: u64) -> Result<(u64, Option<SystemTime>), Error> {
+        let path = episodes_path(&self.path, step);
+        let file = std::fs::symlink_metadata(&path).map_err(on_file("read", &path))?;
+        Ok((file.len(), file.modified().ok()))
+    }
+
+    /// What a person noted of the run; `None` where that is nothing.
+    ///
+    /// # Errors
+    /// It can't be read, or is no note.
+    pub fn notes(&self) -> Result<Option<Notes>, Error> {
+        notes::read(&self.path)
+    }
+
+    /// Writes down what a person notes of the run, whole or not at all.
+    ///
+    /// # Errors
+    /// The directory can't be written.
+    pub fn write_notes(&self, notes: &Notes) -> Result<(), Error> {
+        notes::write(&self.path, notes)
+    }
+
+    /// The groups of a step as another view of them, `T`, which may read a part of what is there.
+    /// Nothing is checked: whoever trusts a field looks at `schema` too.
+    ///
+    /// # Errors
+    /// There are none of this step, or the file can't be opened.
+    pub fn groups_as<T: DeserializeOwned>(&self, step: u64) -> Result<Records<T>, Error> {
+        records(&episodes_path(&self.path, step))
     }
 
     /// Suites that were evaluated, each with its steps, the earliest first.
@@ -153,6 +226,20 @@ impl Reader {
         Written::open(with_ending(&path, EPISODES_END), step)
     }
 
+    /// The tasks of the evaluation of `suite` after `step` as another view of them, as
+    /// [`Self::groups_as`].
+    ///
+    /// # Errors
+    /// There are none, or the file can't be opened.
+    pub fn evaluated_as<T: DeserializeOwned>(
+        &self,
+        suite: &str,
+        step: u64,
+    ) -> Result<Records<T>, Error> {
+        let path = evaluation_path(&self.path, suite, step)?;
+        records(&with_ending(&path, EPISODES_END))
+    }
+
     /// Steps whose checkpoints are there, the earliest first.
     ///
     /// # Errors
@@ -166,6 +253,24 @@ impl Reader {
         self.path.join(CHECKPOINTS).join(step_name(step))
     }
 
+    /// Where the tokenizer's files are, where they were saved.
+    pub fn tokenizer(&self) -> PathBuf {
+        self.path.join(TOKENIZER)
+    }
+
+    /// What the code environment does, or did when the run was last worked on; `None` where it has none.
+    ///
+    /// # Errors
+    /// It can't be read, or a newer rocstar wrote it.
+    pub fn sandbox(&self) -> Result<Option<SandboxState>, Error> {
+        sandbox::read(&self.path)
+    }
+
+    /// When that was written.
+    pub fn sandbox_mark(&self) -> Option<SystemTime> {
+        sandbox::mark(&self.path)
+    }
+
     /// Whether somebody works on the run, and how it ended.
     ///
     /// # Errors
@@ -174,22 +279,15 @@ impl Reader {
         if let Some(running) = self.running()? {
             return Ok(running);
         }
-        let mut state = State::Empty;
-        for event in self.events()?.flatten() {
-            state = match event.get("event").and_then(Value::as_str) {
-                Some("started" | "resumed") => State::Died,
-                Some("finished") => State::Ended(Ending::Finished),
-                Some("stopped") => State::Ended(Ending::Stopped),
-                Some("failed") => State::Ended(Ending::Failed),
-                _ => state,
-            };
-        }
-        Ok(state)
+        Ok(self.events()?.flatten().fold(State::Empty, |state, event| state.after(&event)))
     }
 
-    /// Looks whether the lock is held, by taking it together with others for an instant; a process
-    /// that begins in that instant tries again.
-    fn running(&self) -> Result<Option<State>, Error> {
+    /// [`State::Running`], where somebody works on the run: looks whether the lock is held, by taking it
+    /// together with others for an instant; a process that begins in that instant tries again.
+    ///
+    /// # Errors
+    /// The lock can't be read.
+    pub fn running(&self) -> Result<Option<State>, Error> {
         let path = self.path.join(LOCK);
         if !path.exists() {
             return Ok(None);
@@ -203,4 +301,10 @@ impl Reader {
             Err(TryLockError::Error(source)) => Err(on_file("lock", &path)(source)),
         }
     }
+}
+
+/// The records of an ordinary file.
+fn records<T: DeserializeOwned>(path: &Path) -> Result<Records<T>, Error> {
+    open_ordinary(path)?;
+    Records::open(path).map_err(on_file("read", path))
 }

@@ -13,10 +13,11 @@ use serde_json::{Map, Value, json};
 
 use super::error::{Error, on_file};
 use super::files::{Lines, PARTIAL, names, remove_if_there, sync_folder, write_whole};
+use super::sandbox::SandboxFile;
 use super::{
     CHECKPOINTS, CONFIG, ENVIRONMENT, EPISODES, EPISODES_END, EVALUATION_END, EVALUATIONS, EVENTS,
-    LOCK, METRICS, SCHEMA_VERSION, TENSORBOARD, check_schema, episodes_path, evaluation_path,
-    is_plain, step_of, steps, with_ending,
+    LOCK, METRICS, SCHEMA_VERSION, TENSORBOARD, TOKENIZER, check_schema, episodes_path,
+    evaluation_path, is_plain, step_of, steps, with_ending,
 };
 use crate::episode::{Evaluated, Group};
 use crate::log;
@@ -95,6 +96,16 @@ impl RunDirectory {
     /// Where TensorBoard's event files are; made by who writes them.
     pub fn tensorboard(&self) -> PathBuf {
         self.path.join(TENSORBOARD)
+    }
+
+    /// Where the state of the code environment is told.
+    pub fn sandbox_file(&self) -> SandboxFile {
+        SandboxFile::of(&self.path)
+    }
+
+    /// Where the tokenizer's files are; made by who writes them.
+    pub fn tokenizer(&self) -> PathBuf {
+        self.path.join(TOKENIZER)
     }
 
     /// The text of the recipe that the run began with.

@@ -1,7 +1,7 @@
 //! Parts of episodes and groups fit each other, or are named.
 
 use pretty_assertions::assert_eq;
-use rocstar_record::episode::{Episode, Evaluated, GroupVerdict, Misfit};
+use rocstar_record::episode::{Activity, Doing, Episode, Evaluated, GroupVerdict, Misfit, Timing};
 
 use crate::support::{episode, evaluated, groups};
 
@@ -39,6 +39,20 @@ fn parts_that_do_not_fit_are_named() {
         it.spans[1].tokens = 4;
     };
     assert_eq!(check(endless), Misfit::Spans { covered: usize::MAX, tokens: 10 });
+}
+
+/// Times at which things began were not always written down.
+#[test]
+fn activities_are_read_as_they_were_written_or_are_absent() {
+    let text = r#"{"total_us":9000,"generating_us":7000,"tools_us":1600}"#;
+    let mut timing: Timing = serde_json::from_str(text).unwrap();
+    assert_eq!(timing, episode().timing);
+    assert_eq!(serde_json::to_string(&timing).unwrap(), text);
+    timing.activities.push(Activity { what: Doing::Tool, from_us: 3, us: 4 });
+    timing.begin_earlier(100);
+    let text = serde_json::to_string(&timing).unwrap();
+    assert!(text.ends_with(r#""activities":[{"what":"tool","from_us":103,"us":4}]}"#), "{text}");
+    assert_eq!(serde_json::from_str::<Timing>(&text).unwrap(), timing);
 }
 
 #[test]

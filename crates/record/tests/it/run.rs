@@ -174,43 +174,51 @@ fn a_line_that_could_not_be_read_is_not_written() {
     assert_eq!(directory.sync_metrics().unwrap(), before);
 }
 
-/// The disk is full: `/dev/full` refuses every write.
-#[test]
-fn a_full_disk_costs_only_what_was_being_written() {
-    let full = Path::new("/dev/full");
-    if !full.exists() {
-        return println!("SKIP there is no /dev/full");
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let directory = begun(folder.path());
-    let groups = groups();
-    directory.write_episodes(12, &groups).unwrap();
-    let episodes = directory.path().join("episodes");
-    std::os::unix::fs::symlink(full, episodes.join("step_000012.jsonl.zst.partial")).unwrap();
-    let error = directory.write_episodes(12, &groups[..1]).unwrap_err();
-    assert!(matches!(&error, Error::File { action: "write", .. }), "{error}");
-    let reader = Reader::open(directory.path()).unwrap();
-    assert_eq!(reader.groups(12).unwrap().filter(Result::is_ok).count(), 2);
-    assert_eq!(fs::read_dir(episodes).unwrap().count(), 1, "nothing is left behind");
-}
-
 /// Set in the process that may write files of a few kilobytes only.
 const LIMITED: &str = "ROCSTAR_TEST_LIMITED_FILES";
 
-/// The last line that a nearly full disk takes is taken in part: a limit on the size of files does the
-/// same, and needs a process of its own.
-#[test]
-fn a_line_of_which_a_part_fits_leaves_nothing_of_it() {
-    if std::env::var_os(LIMITED).is_some() {
-        return fill_metrics_and_events();
-    }
-    let test = "run::a_line_of_which_a_part_fits_leaves_nothing_of_it";
+/// Runs a test in such a process: a limit on the size of files does what a full disk does.
+fn in_limited_process(test: &str) {
     let limited = "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\" --nocapture";
     let mut command = std::process::Command::new("sh");
     command.args(["-c", limited]).arg(std::env::current_exe().unwrap()).arg(test);
     let output = command.env(LIMITED, "1").output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[test]
+fn a_full_disk_costs_only_what_was_being_written() {
+    if std::env::var_os(LIMITED).is_none() {
+        return in_limited_process("run::a_full_disk_costs_only_what_was_being_written");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let directory = begun(folder.path());
+    let groups = groups();
+    directory.write_episodes(12, &groups).unwrap();
+    let mut large = groups.clone();
+    // Letters in which no compressor finds a pattern.
+    let mut state = 1_u64;
+    let mut letter = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        char::from(b'@' + (state >> 58) as u8)
+    };
+    large[0].answer = (0..100_000).map(|_| letter()).collect();
+    let error = directory.write_episodes(12, &large).unwrap_err();
+    assert!(matches!(&error, Error::File { action: "write", .. }), "{error}");
+    let reader = Reader::open(directory.path()).unwrap();
+    assert_eq!(reader.groups(12).unwrap().filter(Result::is_ok).count(), 2);
+    let episodes = directory.path().join("episodes");
+    assert_eq!(fs::read_dir(episodes).unwrap().count(), 1, "nothing is left behind");
+}
+
+/// The last line that a nearly full disk takes is taken in part.
+#[test]
+fn a_line_of_which_a_part_fits_leaves_nothing_of_it() {
+    if std::env::var_os(LIMITED).is_some() {
+        return fill_metrics_and_events();
+    }
+    in_limited_process("run::a_line_of_which_a_part_fits_leaves_nothing_of_it");
 }
 
 fn fill_metrics_and_events() {

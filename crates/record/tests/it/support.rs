@@ -106,7 +106,12 @@ pub(crate) fn episode() -> Episode {
             second_opinion: None,
         },
         reward: 0.0,
-        timing: Timing { total_us: 9000, generating_us: 7000, tools_us: 1600 },
+        timing: Timing {
+            total_us: 9000,
+            generating_us: 7000,
+            tools_us: 1600,
+            activities: Vec::new(),
+        },
     }
 }
 
@@ -122,8 +127,12 @@ pub(crate) fn groups() -> [Group; 2] {
     });
     let penalties = |tool_errors| Penalties { tool_errors, answer_format: 0.25 };
     let kept = episodes.by_ref().take(2).zip([1.0, -1.0]);
-    let kept =
-        kept.map(|(episode, advantage)| Kept { episode, penalties: penalties(0.5), advantage });
+    let kept = kept.map(|(episode, advantage)| Kept {
+        episode,
+        penalties: penalties(0.5),
+        advantage,
+        trained_log_probs: Vec::new(),
+    });
     let kept = kept.collect();
     let why = |index| ["wrong_not_drawn", "surplus", "right_not_drawn"][index];
     let dropped = episodes.enumerate().map(|(index, episode)| Dropped {

@@ -62,7 +62,8 @@ impl TokenPlayer {
             turns: turns.map(|turn| self.turn(episode, turn, format.as_ref())).collect(),
             finish: episode.finish,
             tokens: tokens(episode),
-            timing: episode.timing,
+            // An attempt is read by whoever compares answers: when what was done is of no use there.
+            timing: Timing { activities: Vec::new(), ..episode.timing.clone() },
             generator: self.name.clone(),
         }
     }

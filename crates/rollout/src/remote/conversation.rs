@@ -75,7 +75,7 @@ impl RemoteConversation {
             finish,
             prompt_tokens: tokens.prompt_tokens,
             policy_tokens: tokens.policy_tokens,
-            timing: dialogue.timing,
+            timing: dialogue.timing.clone(),
         };
         self.messages = dialogue.into_messages();
         self.draw.step += 1;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
 use rocstar_record::draw::{Key, Purpose};
-use rocstar_record::episode::ToolOutcome;
+use rocstar_record::episode::{Doing, Episode, ToolOutcome};
 use rocstar_record::message::{Arguments, ToolCall};
 use rocstar_rollout::{Answered, PythonTool, RolloutOptions, Tool, ToolInstance, ToolMode};
 use rocstar_sandbox::{Error, LocalSandbox, ServiceConfig, jail};
@@ -153,6 +153,25 @@ async fn a_session_that_its_program_ended_begins_anew() {
     }
 }
 
+/// Each turn, call and verification is written down with its time, one turn after the other.
+fn assert_activities(episode: &Episode) {
+    let activities = &episode.timing.activities;
+    let of = |what| activities.iter().filter(move |it| it.what == what);
+    let counts = [Doing::Generating, Doing::Tool, Doing::Verifying].map(|what| of(what).count());
+    assert_eq!(counts, [episode.turns.len(), episode.calls().count(), 1]);
+    let mut end = 0;
+    for turn in of(Doing::Generating) {
+        assert!(turn.from_us >= end, "{activities:?}");
+        end = turn.from_us + turn.us;
+    }
+    let verifying = activities.last().unwrap();
+    assert_eq!(verifying.what, Doing::Verifying);
+    assert!(verifying.from_us >= end, "{activities:?}");
+    let all_calls: u64 = of(Doing::Tool).map(|call| call.us).sum();
+    let in_calls: u64 = episode.calls().map(|call| call.wall_us).sum();
+    assert!(all_calls >= in_calls, "{activities:?}");
+}
+
 /// A whole episode: a fault, its correction, the answer.
 #[tokio::test]
 async fn an_episode_learns_from_what_its_program_did() {
@@ -174,6 +193,7 @@ async fn an_episode_learns_from_what_its_program_did() {
         assert_eq!(episode.reward, 1.0);
         assert!(episode.calls().all(|call| call.wall_us > 0 && !call.isolation.is_empty()));
         assert!(episode.timing.tools_us > 0);
+        assert_activities(episode);
     }
     assert_eq!(all.usage.tool_calls, 4 * 3);
     let again = roll_out(&rollouts, &[task("a", "What is 6 times 7?", "42")]).await;

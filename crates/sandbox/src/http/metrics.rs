@@ -24,7 +24,7 @@ use prometheus_client::registry::Registry;
 
 use super::App;
 use super::error::{Code, HttpError};
-use crate::stats::{HISTOGRAM_BOUNDS_US, Histogram, Stats};
+use crate::stats::{HISTOGRAM_BOUNDS_US, Histogram, Now, Stats};
 
 /// Counters of the HTTP layer. Cloning shares them.
 #[derive(Debug, Clone, Default)]
@@ -55,9 +55,9 @@ pub(super) async fn count(
 
 impl Metrics {
     /// Everything, as OpenMetrics text.
-    pub(super) fn render(&self, stats: &Stats, body_bytes: usize) -> Result<String, HttpError> {
+    pub(super) fn render(&self, now: &Now, body_bytes: usize) -> Result<String, HttpError> {
         let mut registry = Registry::with_prefix("rocstar_sandbox");
-        registry.register_collector(Box::new(Snapshot { stats: stats.clone(), body_bytes }));
+        registry.register_collector(Box::new(Snapshot { now: now.clone(), body_bytes }));
         registry.register(
             "http_responses",
             "HTTP responses, by `route` and `status`",
@@ -74,13 +74,14 @@ impl Metrics {
 /// The counts of one moment.
 #[derive(Debug)]
 struct Snapshot {
-    stats: Stats,
+    now: Now,
     body_bytes: usize,
 }
 
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Self { stats, body_bytes } = self;
+        let Self { now, body_bytes } = self;
+        let Now { stats, slots, turns, .. } = now;
         let Stats { refused, sessions, .. } = stats;
         let mut table = Table(encoder);
         table.counter("calls_accepted", "Calls taken into the queue", stats.accepted)?;
@@ -90,6 +91,8 @@ impl Collector for Snapshot {
         table.gauge("calls_running", "Calls running now", stats.running)?;
         table.gauge("queued_bytes", "Programs and input of waiting calls", stats.queued_bytes)?;
         table.gauge("turns", "Running calls that hold a turn at full priority", stats.turns)?;
+        table.gauge("turn_limit", "Calls that can hold one", *turns)?;
+        table.gauge("slots", "Programs that can be alive at once, sessions included", *slots)?;
         table.gauge("clients", "Clients with a waiting or running call", stats.clients)?;
         table.counters(
             "calls_refused",
@@ -209,7 +212,7 @@ mod tests {
     fn document() -> String {
         let metrics = Metrics::default();
         metrics.responses.get_or_create(&Answered { route: "/run".into(), status: 200 }).inc();
-        let rendered = metrics.render(&Stats::default(), 0).unwrap();
+        let rendered = metrics.render(&Now::default(), 0).unwrap();
         let mut document = String::from(
             "# Metrics of `rocstar sandbox serve`\n\n`GET /metrics` answers them as OpenMetrics \
              text, which Prometheus reads. In every scrape `calls_accepted = calls_answered + \
@@ -245,11 +248,14 @@ mod tests {
 
     #[test]
     fn a_histogram_counts_everything_once() {
-        let mut stats = Stats::default();
-        stats.run_time.counts[0] = 2;
-        stats.run_time.counts[HISTOGRAM_BOUNDS_US.len()] = 3;
-        stats.run_time.sum_us = 1_500_000;
-        let text = Metrics::default().render(&stats, 0).unwrap();
+        let mut now = Now { slots: 8, turns: 6, ..Now::default() };
+        now.stats.run_time.counts[0] = 2;
+        now.stats.run_time.counts[HISTOGRAM_BOUNDS_US.len()] = 3;
+        now.stats.run_time.sum_us = 1_500_000;
+        (now.stats.accepted, now.stats.refused.full, now.stats.sessions.idle) = (5, 4, 3);
+        now.stats.outcomes = [("ok".to_owned(), 5), ("exception".to_owned(), 0)].into();
+        let text = Metrics::default().render(&now, 0).unwrap();
+        assert_eq!(super::super::scrape::now(&text), now, "{text}");
         for line in [
             "rocstar_sandbox_run_seconds_sum 1.5",
             "rocstar_sandbox_run_seconds_count 5",

@@ -26,6 +26,7 @@ mod operations;
 pub mod parse;
 mod pydantic;
 mod sandbox_fusion;
+pub(crate) mod scrape;
 mod stream;
 
 use std::io;

@@ -60,7 +60,7 @@ async fn ready(State(app): State<Arc<App>>) -> Result<&'static str, HttpError> {
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Result<Response, HttpError> {
-    let text = app.metrics.render(&app.local.stats(), app.budget.held())?;
+    let text = app.metrics.render(&app.local.state(), app.budget.held())?;
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
 }

@@ -6,39 +6,10 @@
 //! can be made again from what is written down.
 
 use rocstar_grpo::{self as grpo, AdvantageConfig, Facts, RocConfig, Selection, SelectionError};
-use rocstar_record::draw::{Key, Purpose};
-use rocstar_record::episode::{DropCause, Dropped, Episode, Group, GroupVerdict, Kept};
-use rocstar_record::episode::{Penalties, SCHEMA_VERSION, VerdictKind};
+use rocstar_record::draw::Key;
+use rocstar_record::episode::{DropCause, Dropped, Group, GroupVerdict, Kept};
+use rocstar_record::episode::{Penalties, SCHEMA_VERSION};
 use rocstar_rollout::RolledOut;
-
-/// What the selection looks at, of an episode.
-pub fn facts(episode: &Episode) -> Facts {
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-    Facts {
-        sample: episode.sample,
-        right: episode.verdict.kind == VerdictKind::Right,
-        tool_calls: count(episode.calls().count()),
-        failed_tool_calls: count(episode.calls().filter(|call| call.outcome.is_failure()).count()),
-        answer_tags: episode.turns.iter().map(|turn| turn.answer_tags).sum(),
-        turns: count(episode.turns.len()),
-    }
-}
-
-/// What the selection looks at, of all episodes of a group that is written down.
-pub fn group_facts(group: &Group) -> Vec<Facts> {
-    group.episodes().map(|(episode, _)| facts(episode)).collect()
-}
-
-/// The name of the draws by which rollouts of a task are chosen; `number` is the task's within its
-/// stage.
-pub fn selection_key(seed: u64, step: u64, number: u64) -> Key {
-    Key {
-        // A step number beyond 32 bits would take longer than any run.
-        step: u32::try_from(step).unwrap_or(u32::MAX),
-        task: number,
-        ..Key::new(seed, Purpose::Selection)
-    }
-}
 
 /// What became of a task in a step.
 #[derive(Debug, Clone)]
@@ -57,7 +28,7 @@ pub(crate) fn choose(
     advantage: &AdvantageConfig,
     key: Key,
 ) -> Result<Chosen, SelectionError> {
-    let facts: Vec<Facts> = rolled.episodes.iter().map(facts).collect();
+    let facts: Vec<Facts> = rolled.episodes.iter().map(Facts::of).collect();
     let selected = grpo::select(&facts, selection, key)?;
     let verdict = match selected.verdict {
         grpo::GroupVerdict::Used => GroupVerdict::Used,
@@ -80,7 +51,12 @@ pub(crate) fn choose(
                 let cause = DropCause::Selection { why: name(*cause) };
                 group.dropped.push(Dropped { episode, penalties, cause });
             }
-            None => group.kept.push(Kept { episode, penalties, advantage: 0.0 }),
+            None => group.kept.push(Kept {
+                episode,
+                penalties,
+                advantage: 0.0,
+                trained_log_probs: Vec::new(),
+            }),
         }
     }
     let rewards: Vec<f64> = group.kept.iter().map(|kept| kept.episode.reward).collect();

@@ -3,10 +3,11 @@
 //! Invariant: the same recipe, stage and weights give the same groups, of which those of the first
 //! tasks do not depend on how many follow.
 
+use rocstar_grpo::selection_key;
 use rocstar_nn::step::Model;
 use rocstar_record::episode::Group;
 
-use super::choose::{Chosen, choose, selection_key};
+use super::choose::{Chosen, choose};
 use super::metrics::RlStepMetrics;
 use super::players::{For, Players};
 use super::tasks::TaskOrder;

@@ -63,6 +63,8 @@ pub struct RlStepMetrics {
     pub pre_emptions: u64,
     pub kv_use_max: f64,
     pub seconds: f64,
+    #[serde(default)]
+    pub seconds_rolling_out: f64,
     pub seconds_generating: f64,
     pub seconds_tools_waiting: f64,
     pub seconds_verifying: f64,

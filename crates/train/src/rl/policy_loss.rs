@@ -108,6 +108,8 @@ pub(crate) struct PolicyLoss<'a> {
     known: Option<Vec<TokenLosses>>,
     totals: Totals,
     mismatch: Option<Mismatch>,
+    /// Of the tokens seen so far, under the present weights.
+    present: Vec<f32>,
 }
 
 impl<'a> PolicyLoss<'a> {
@@ -129,6 +131,7 @@ impl<'a> PolicyLoss<'a> {
             known: None,
             totals: Totals::default(),
             mismatch: None,
+            present: Vec::new(),
         }
     }
 
@@ -161,6 +164,12 @@ impl<'a> PolicyLoss<'a> {
         (self.totals, self.mismatch)
     }
 
+    /// Log-probabilities of each lesson's tokens under the weights of the pass, after it.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &[f32]> {
+        let bounds = self.starts.windows(2);
+        bounds.map(|bounds| self.present.get(bounds[0]..bounds[1]).unwrap_or_default())
+    }
+
     fn loss_of(
         &self,
         lesson: &Lesson,
@@ -191,6 +200,7 @@ impl Objective for PolicyLoss<'_> {
     ) {
         let (begin, end) = (self.seen, self.seen + positions.len());
         self.seen = end;
+        self.present.extend_from_slice(log_probs);
         let wide = |values: &[f32]| values.iter().map(|it| f64::from(*it)).collect::<Vec<_>>();
         let (log_probs, entropies) = (wide(log_probs), wide(entropies));
         let first = self.starts.partition_point(|start| *start <= begin).saturating_sub(1);

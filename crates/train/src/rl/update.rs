@@ -28,10 +28,15 @@ pub(crate) struct Updated {
     pub(crate) mismatch: Mismatch,
     /// Length of the gradient before it was clipped, the mean over updates.
     pub(crate) gradient_norm: f64,
+    /// For each kept rollout of the groups, in order: log-probabilities of its tokens under the weights
+    /// that learned from it; none where nothing was learned.
+    pub(crate) trained_log_probs: Vec<Vec<f32>>,
 }
 
 /// The rollouts of some groups, ready to learn from.
 struct Share {
+    /// Kept rollouts of the shares before it.
+    first: usize,
     examples: Vec<Example>,
     lessons: Vec<Lesson>,
     batches: Vec<Vec<usize>>,
@@ -51,11 +56,15 @@ pub(crate) fn update(
 ) -> Result<Updated, Error> {
     let mut updated = Updated::default();
     let per_update = groups.len().div_ceil(options.updates_per_step).max(1);
-    let mut shares: Vec<Share> = groups
-        .chunks(per_update)
-        .map(|groups| Share::new(groups, options.tokens_per_micro_batch))
-        .filter(|share| !share.batches.is_empty())
-        .collect();
+    let mut first = 0;
+    let mut shares: Vec<Share> = Vec::new();
+    for groups in groups.chunks(per_update) {
+        let share = Share::new(groups, first, options.tokens_per_micro_batch);
+        first += share.lessons.len();
+        shares.push(share);
+    }
+    updated.trained_log_probs.resize(first, Vec::new());
+    shares.retain(|share| !share.batches.is_empty());
     // Both come from weights that the first update changes.
     for share in &mut shares {
         if options.old_log_probs == OldLogProbs::Recomputed {
@@ -84,7 +93,7 @@ pub(crate) fn update(
 }
 
 impl Share {
-    fn new(groups: &[&Group], most_tokens: usize) -> Self {
+    fn new(groups: &[&Group], first: usize, most_tokens: usize) -> Self {
         let (mut examples, mut lessons) = (Vec::new(), Vec::new());
         for kept in groups.iter().flat_map(|group| &group.kept) {
             let mut learnt = kept.episode.loss_mask();
@@ -102,7 +111,7 @@ impl Share {
         let learnable: Vec<usize> =
             (0..examples.len()).filter(|index| lengths[*index] > 0).collect();
         let batches = micro_batches(&lengths, &learnable, most_tokens);
-        Self { examples, lessons, batches }
+        Self { first, examples, lessons, batches }
     }
 
     fn denominator(&self) -> f64 {
@@ -170,6 +179,9 @@ impl Share {
             }
             learner.learn(&batch, &mut objective)?;
             let (totals, mismatch) = objective.totals();
+            for (index, present) in group.iter().zip(objective.present()) {
+                updated.trained_log_probs[self.first + index] = present.to_vec();
+            }
             updated.totals.add(&totals);
             updated.mismatch.add(&mismatch.unwrap_or_default());
             updated.tokens += batch.packed().tokens.len() as u64;

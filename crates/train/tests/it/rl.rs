@@ -104,6 +104,40 @@ fn a_learning_rate_of_zero_changes_nothing() {
     assert!(bytes("step_000016") == bytes("step_000021"), "the weights moved");
 }
 
+/// The largest difference, over a run, between what a token's log-probability was when it was sampled
+/// and when it was learned from, in the first update of each step and in later ones.
+fn largest_moves(stages: &str, groups_per_update: usize) -> (f32, f32) {
+    let mut place = Place::new(stages);
+    assert_eq!(place.train(false, u64::MAX).unwrap(), Outcome::Finished);
+    let (mut first, mut later) = (0.0_f32, 0.0_f32);
+    for (step, groups) in place.groups() {
+        let used = groups.iter().filter(|group| !group.kept.is_empty());
+        for (number, group) in used.enumerate() {
+            for kept in &group.kept {
+                let (then, now) = (&kept.episode.log_probs, &kept.trained_log_probs);
+                assert_eq!(then.len(), now.len(), "step {step}, sample {}", kept.episode.sample);
+                let moved = then.iter().zip(now).map(|(then, now)| (then - now).abs());
+                let moved = moved.fold(0.0, f32::max);
+                let place = if number < groups_per_update { &mut first } else { &mut later };
+                *place = place.max(moved);
+            }
+        }
+    }
+    (first, later)
+}
+
+/// A step's first update learns with the weights that sampled, so there the ratio is 1; the updates
+/// after it learn with changed ones.
+#[test]
+fn each_token_that_was_learned_from_has_its_log_probability_then_and_now() {
+    let (first, _) = largest_moves(STAGES, usize::MAX);
+    assert!(first < 1e-3, "{first}");
+    let stages = with("updates_per_step = 3").replace("tasks_per_step = 3", "tasks_per_step = 9");
+    // The first group that is used is in the first update, whatever their number.
+    let (first, later) = largest_moves(&stages, 1);
+    assert!(first < 1e-3 && later > 1e-3, "{first} {later}");
+}
+
 #[test]
 fn the_split_into_micro_batches_changes_only_the_last_bits() {
     let step = |tokens: &str| {

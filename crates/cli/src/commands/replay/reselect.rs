@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use rocstar_grpo::{self as grpo, RocConfig, Selection};
+use rocstar_grpo::{self as grpo, Facts, RocConfig, Selection, selection_key};
 use rocstar_record::episode::{DropCause, Episode, Group, GroupVerdict};
 use rocstar_train::recipe::RlStage;
-use rocstar_train::rl::choose::{group_facts, selection_key};
 use serde::Serialize;
 
 use crate::layers::{Layered, Layers};
@@ -54,7 +53,7 @@ impl Choice<'_> {
         config: &RocConfig,
     ) -> anyhow::Result<Selection> {
         let key = selection_key(self.seed, self.step, self.first_task + index as u64);
-        Ok(grpo::select(&group_facts(group), config, key)?)
+        Ok(grpo::select(&Facts::of_group(group), config, key)?)
     }
 
     /// What differs between the choice that is written down and `selection` with the run's settings.
@@ -128,7 +127,7 @@ impl Learnt {
         self.groups += 1;
         let is_kept = |episode: &&Episode| kept.contains(&episode.sample);
         for episode in group.episodes().map(|(episode, _)| episode).filter(is_kept) {
-            let facts = rocstar_train::rl::choose::facts(episode);
+            let facts = Facts::of(episode);
             let (calls, failed) = (facts.tool_calls as usize, facts.failed_tool_calls as usize);
             self.episodes += 1;
             self.calls += calls;

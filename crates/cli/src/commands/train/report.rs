@@ -205,7 +205,9 @@ fn next(path: &Path) -> Vec<String> {
     let run = path.to_string_lossy();
     let config = path.join("config.toml").to_string_lossy().into_owned();
     let latest = path.join("checkpoints/latest").to_string_lossy().into_owned();
+    let runs = path.parent().unwrap_or(path).to_string_lossy().into_owned();
     vec![
+        words(&["rocstar", "dash", &runs]),
         words(&["rocstar", "replay", &run]),
         words(&["rocstar", "train", &config, "--set", "seed=2", "--run", "mine"]),
         words(&["rocstar", "serve", "--model", &latest]),
