@@ -31,6 +31,7 @@ impl Terminal {
         let command = format!("{size} && exec {} {arguments}", env!("CARGO_BIN_EXE_rocstar"));
         let mut script = Command::new("script");
         script.args(["-qefc", &command, "/dev/null"]).current_dir(harness.path());
+        script.env_clear().env("PATH", std::env::var_os("PATH").unwrap());
         script.env("HOME", harness.path()).env("TERM", "xterm").env("NO_COLOR", "1");
         let spawned = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let Ok(mut child) = spawned else {
