@@ -159,6 +159,8 @@ fn same(gold: &Answer, answer: &Answer, options: &Options) -> Found {
             Range(_) | Union(_) | Tuple(_) | Set(_) | Answer::Without { .. },
         ) => match (pieces(gold), pieces(answer)) {
             (Some(left), Some(right)) => sets(left, right, options),
+            // Nothing is known of what is in either.
+            (None, None) => Found::Unknown("no set of real numbers on either side".to_owned()),
             _ => Found::different("a set and something else"),
         },
         _ => Found::Different(format!("{} and {}", kind(gold), kind(answer))),

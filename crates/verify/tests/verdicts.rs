@@ -125,6 +125,12 @@ fn what_cannot_be_read_is_neither_right_nor_wrong() {
 }
 
 #[test]
+fn what_is_no_set_is_not_another_than_itself() {
+    let verdict = lenient("\\infty\\setminus0", "\\infty\\setminus0").verdict;
+    assert!(matches!(verdict, Verdict::Undecided { .. }), "{verdict:?}");
+}
+
+#[test]
 fn what_has_no_value_is_undecided() {
     let texts = [
         "\\frac{1}{0}",
