@@ -59,6 +59,22 @@ struct Results {
     seed: u64,
 }
 
+impl Results {
+    /// As a row of the table of runs, behind what names the run.
+    fn cells(&self) -> [String; 8] {
+        [
+            self.selection.clone(),
+            self.seed.to_string(),
+            with_error(self.before),
+            with_error(self.after),
+            percent(self.accuracy),
+            percent(self.tool_errors_right),
+            self.response_tokens.map_or_else(|| "–".to_owned(), number),
+            format!("{} s", number(self.seconds)),
+        ]
+    }
+}
+
 /// A chart: one number of all runs.
 #[derive(Debug)]
 struct Panel {

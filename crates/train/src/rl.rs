@@ -6,7 +6,6 @@
 //! from its last checkpoint as if nothing had been. A step of which nothing can be learnt changes no
 //! weights and is a step all the same, with its episodes written down.
 
-pub mod choose;
 mod episodes;
 pub mod metrics;
 mod players;
@@ -17,13 +16,12 @@ mod update;
 use std::time::{Duration, Instant};
 
 use rocstar_engine::{Engine, Request};
-use rocstar_grpo::GroupVerdict;
+use rocstar_grpo::{Chosen, GroupVerdict, Rollouts, selection_key};
 use rocstar_nn::step::Model;
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{Episode, VerdictKind};
 use rocstar_rollout::{RolledOut, Usage};
 
-use self::choose::{Chosen, choose};
 pub use self::episodes::roll_out;
 use self::metrics::{RlEvaluationMetrics, RlStepMetrics};
 use self::players::{For, Players};
@@ -203,7 +201,7 @@ impl<'a> Stage<'a> {
                 for episode in &mut group.episodes {
                     episode.timing.begin_earlier(before_us);
                 }
-                rolled.chosen.push(self.choose(step, number, group)?);
+                rolled.chosen.push(choose(self.options, self.seed, (step, number), group)?);
             }
             rolled.next_task += wanted as u64;
             let used = |one: &&Chosen| one.verdict == GroupVerdict::Used;
@@ -212,11 +210,6 @@ impl<'a> Stage<'a> {
             more -= wanted;
         }
         Ok(Some(rolled))
-    }
-
-    fn choose(&self, step: u64, number: u64, group: RolledOut) -> Result<Chosen, Error> {
-        let key = rocstar_grpo::selection_key(self.seed, step, number);
-        Ok(choose(group, &self.options.selection, &self.options.advantage, key)?)
     }
 
     /// Measures the accuracy on the tasks that aren't learnt, where there are some.
@@ -282,6 +275,22 @@ impl<'a> Stage<'a> {
         log.state.left_out = left_out;
         Ok(true)
     }
+}
+
+/// Chooses among the rollouts of the task with this number in the stage.
+///
+/// # Errors
+/// The settings can't work for this group.
+fn choose(
+    options: &RlStage,
+    seed: u64,
+    (step, number): (u64, u64),
+    rolled: RolledOut,
+) -> Result<Chosen, Error> {
+    let RolledOut { task, episodes, lost, .. } = rolled;
+    let rollouts = Rollouts { task: task.id.clone(), answer: task.answer.clone(), episodes, lost };
+    let key = selection_key(seed, step, number);
+    Ok(rocstar_grpo::choose(rollouts, &options.selection, &options.advantage, key)?)
 }
 
 /// Tasks that are rolled out together to see which are solved: bounds memory.

@@ -1,14 +1,14 @@
 //! `rocstar dash`, `report` and `watch`, on a run of version 1 that is kept for reading.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use crate::harness::{Harness, show};
+use crate::harness::{Harness, announced, show};
 
 /// A harness with the run `runs/run_1`.
 pub(crate) fn with_run() -> Harness {
@@ -34,16 +34,7 @@ fn copy(from: &Path, to: &Path) {
 /// A dashboard that is served; gives its process and what it announced.
 fn serve(harness: &Harness, more: &[&str]) -> (Child, Value) {
     let arguments = ["dash", "runs", "--listen", "127.0.0.1:0", "--json", "--no-open"];
-    let mut command = harness.command(&[&arguments, more].concat());
-    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let announcement = serde_json::from_str(&line).unwrap_or_else(|error| {
-        let mut said = String::new();
-        process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        panic!("the dashboard did not start ({error}): {said}")
-    });
-    (process, announcement)
+    announced(harness.command(&[&arguments, more].concat()))
 }
 
 fn get(announcement: &Value, path: &str) -> String {
@@ -95,11 +86,8 @@ fn a_served_code_environment_is_shown_as_it_is_now() {
     std::fs::create_dir_all(harness.path().join("runs")).unwrap();
     let arguments = ["sandbox", "serve", "--listen", "127.0.0.1:0", "--json"];
     let sandbox = ["--config", "sandbox.toml", "--allow-degraded", "--token", "secret"];
-    let mut command = harness.command(&[&arguments[..], &sandbox].concat());
-    let mut service = command.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(service.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let url = serde_json::from_str::<Value>(&line).unwrap()["url"].as_str().unwrap().to_owned();
+    let (service, said) = announced(harness.command(&[&arguments[..], &sandbox].concat()));
+    let url = said["url"].as_str().unwrap().to_owned();
     let more = ["--environment", &url, "--environment-token", "secret"];
     let (process, announcement) = serve(&harness, &more);
     let seen = |wanted: fn(&Value) -> bool| loop {

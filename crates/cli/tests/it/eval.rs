@@ -1,14 +1,13 @@
 //! `rocstar eval` and `compare`: figures that can be made again, evaluations that go on where they
 //! were, and what is refused.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 
-use crate::harness::{Harness, show};
+use crate::harness::{Harness, announced, show};
 use crate::quickstart;
 
 const MODEL: &str = "built-in:quickstart";
@@ -186,11 +185,7 @@ impl Server {
     /// Starts it; gives its address too.
     pub(crate) fn start(harness: &Harness) -> (Self, String) {
         let arguments = ["serve", "--model", MODEL, "--listen", "127.0.0.1:0", "--json"];
-        let mut command = harness.command(&arguments);
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let announcement: Value = serde_json::from_str(&line).unwrap();
+        let (process, announcement) = announced(harness.command(&arguments));
         (Self(process), announcement["url"].as_str().unwrap().to_owned())
     }
 }

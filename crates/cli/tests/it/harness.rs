@@ -1,7 +1,10 @@
 //! Runs the binary cut off from the machine's settings, and shows everything it said.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
 
 /// A folder of its own for one test, and the binary in it.
 pub(crate) struct Harness {
@@ -35,6 +38,20 @@ impl Harness {
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
         show(&self.command(arguments).output().unwrap())
     }
+}
+
+/// Starts a server; gives its process, whose standard error is a pipe, and the announcement that is its
+/// first line.
+pub(crate) fn announced(mut command: Command) -> (Child, Value) {
+    let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let announcement = serde_json::from_str(&line).unwrap_or_else(|error| {
+        let mut said = String::new();
+        process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        panic!("the server did not start ({error}): {said}")
+    });
+    (process, announcement)
 }
 
 /// The file behind `python3`: a version manager's shim would not work with another home.

@@ -1,13 +1,13 @@
 //! `rocstar serve`: a model that is served, asked and stopped; models that can't be served.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Child;
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
-use crate::harness::{Harness, show};
+use crate::harness::{Harness, announced, show};
 use crate::tiny_model;
 
 /// A harness with a model in `model`.
@@ -27,15 +27,7 @@ struct Service {
 
 impl Service {
     fn start(harness: &Harness) -> Self {
-        let mut command = harness.command(&SERVE);
-        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let announcement = serde_json::from_str(&line).unwrap_or_else(|error| {
-            let mut said = String::new();
-            process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-            panic!("the server did not start ({error}): {said}")
-        });
+        let (process, announcement) = announced(harness.command(&SERVE));
         Self { process, announcement }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::{OfRun, Report, Shown, number, percent, svg, with_error};
+use super::{OfRun, Report, Shown, svg};
 
 const STYLE: &str = ":root{color-scheme:light dark;--t:light-dark(#1b1f24,#e4eaf0);--m:light-dark(#57606a,#9aa7b4);\
 --b:light-dark(#fff,#0f1419);--r:light-dark(#f4f6f8,#182028);--l:light-dark(#d0d7de,#36404a)}\
@@ -63,21 +63,16 @@ fn table(page: &mut String, report: &Report) {
         let steps = run.steps.map_or_else(String::new, |steps| format!(" of {steps}"));
         let _ = write!(
             page,
-            "<tr><td><span class=\"c{}\">■</span> {} <span class=\"m\">{}, step {}{steps}</span></td><td>{}</td>\
-             <td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{} s</td></tr>",
+            "<tr><td><span class=\"c{}\">■</span> {} <span class=\"m\">{}, step {}{steps}</span></td>",
             index % 6,
             escape(&run.name),
             run.state,
             run.step,
-            escape(&results.selection),
-            results.seed,
-            with_error(results.before),
-            with_error(results.after),
-            percent(results.accuracy),
-            percent(results.tool_errors_right),
-            results.response_tokens.map_or_else(|| "–".to_owned(), number),
-            number(results.seconds),
         );
+        for cell in results.cells() {
+            let _ = write!(page, "<td>{}</td>", escape(&cell));
+        }
+        *page += "</tr>";
     }
     *page += "</tbody></table></div>";
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{OfRun, Panel, Report, number, percent, with_error};
+use super::{OfRun, Panel, Report, number};
 
 /// Points of a curve that its table shows.
 const COLUMNS: usize = 8;
@@ -20,18 +20,11 @@ pub(super) fn text(report: &Report) -> String {
         let results = &run.results;
         let _ = writeln!(
             text,
-            "| {} | {}, step {} | {} | {} | {} | {} | {} | {} | {} | {} s |",
+            "| {} | {}, step {} | {} |",
             cell(&run.name),
             run.state,
             run.step,
-            cell(&results.selection),
-            results.seed,
-            with_error(results.before),
-            with_error(results.after),
-            percent(results.accuracy),
-            percent(results.tool_errors_right),
-            results.response_tokens.map_or_else(|| "–".to_owned(), number),
-            number(results.seconds),
+            results.cells().map(|it| cell(&it)).join(" | "),
         );
     }
     for run in &report.runs {

@@ -3,12 +3,11 @@
 
 use std::path::Path;
 
-use rocstar_grpo::{AdvantageConfig, Facts, RocConfig, advantages, select, selection_key};
+use rocstar_grpo::{AdvantageConfig, RocConfig, Rollouts, selection_key};
 use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::{
-    Activity, Author, Call, Doing, DropCause, Dropped, Episode, Evaluated, Finish, Group,
-    GroupVerdict, Kept, Penalties, SCHEMA_VERSION, Span, TaskId, Timing, ToolOutcome, Turn,
-    Verdict, VerdictKind,
+    Activity, Author, Call, Doing, Episode, Evaluated, Finish, Group, GroupVerdict, SCHEMA_VERSION,
+    Span, TaskId, Timing, ToolOutcome, Turn, Verdict, VerdictKind,
 };
 use rocstar_record::run::RunDirectory;
 use serde_json::{Value, json};
@@ -120,62 +119,24 @@ fn step_groups(
     groups.collect()
 }
 
+/// Chooses as training does. What was learned from became a little likelier where that is what was
+/// learned.
 fn choose(
     step: u64,
     task: u64,
     episodes: Vec<Episode>,
     config: &RocConfig,
 ) -> Result<Group, rocstar_grpo::SelectionError> {
-    let facts: Vec<Facts> = episodes.iter().map(Facts::of).collect();
-    let selection = select(&facts, config, selection_key(SEED, step, task))?;
-    let verdict = match selection.verdict {
-        rocstar_grpo::GroupVerdict::Used => GroupVerdict::Used,
-        rocstar_grpo::GroupVerdict::Dropped(cause) => GroupVerdict::Dropped { why: name(cause) },
-    };
-    let mut group = Group {
-        schema: SCHEMA_VERSION,
-        task: task_id(task),
-        answer: answer(task).to_string(),
-        step,
-        verdict,
-        kept: Vec::new(),
-        dropped: Vec::new(),
-        lost: Vec::new(),
-    };
-    for episode in episodes {
-        let found = selection.penalties.iter().find(|(sample, _)| *sample == episode.sample);
-        let penalties =
-            found.map_or(Penalties { tool_errors: 0.0, answer_format: 0.0 }, |(_, it)| Penalties {
-                tool_errors: it.tool_errors,
-                answer_format: it.answer_format,
-            });
-        match selection.dropped.iter().find(|(sample, _)| *sample == episode.sample) {
-            Some((_, cause)) => {
-                let cause = DropCause::Selection { why: name(*cause) };
-                group.dropped.push(Dropped { episode, penalties, cause });
-            }
-            None => group.kept.push(Kept {
-                episode,
-                penalties,
-                advantage: 0.0,
-                trained_log_probs: Vec::new(),
-            }),
-        }
-    }
-    let rewards: Vec<f64> = group.kept.iter().map(|kept| kept.episode.reward).collect();
-    let worth = advantages(&rewards, &AdvantageConfig::default());
-    for (kept, worth) in group.kept.iter_mut().zip(worth) {
-        kept.advantage = worth;
-        // A little likelier where that is what was learned.
-        let moved = kept.episode.log_probs.iter().map(|it| (it + 0.01 * worth as f32).min(0.0));
+    let (id, answer) = (task_id(task), answer(task).to_string());
+    let rollouts = Rollouts { task: id, answer, episodes, lost: Vec::new() };
+    let key = selection_key(SEED, step, task);
+    let mut group = rocstar_grpo::choose(rollouts, config, &AdvantageConfig::default(), key)?.group;
+    for kept in &mut group.kept {
+        let towards = 0.01 * kept.advantage as f32;
+        let moved = kept.episode.log_probs.iter().map(|it| (it + towards).min(0.0));
         kept.trained_log_probs = moved.collect();
     }
     Ok(group)
-}
-
-fn name(cause: rocstar_grpo::DropCause) -> String {
-    let name = serde_json::to_value(cause).unwrap_or_default();
-    name.as_str().unwrap_or_default().to_owned()
 }
 
 /// Tasks come again after some steps.

@@ -3,11 +3,11 @@
 //! Invariant: the same recipe, stage and weights give the same groups, of which those of the first
 //! tasks do not depend on how many follow.
 
-use rocstar_grpo::selection_key;
+use rocstar_grpo::Chosen;
 use rocstar_nn::step::Model;
 use rocstar_record::episode::Group;
 
-use super::choose::{Chosen, choose};
+use super::choose;
 use super::metrics::RlStepMetrics;
 use super::players::{For, Players};
 use super::tasks::TaskOrder;
@@ -52,10 +52,7 @@ pub fn roll_out(
             let Some(rolled) = rolled else { break };
             let chosen: Result<Vec<Chosen>, Error> = (first..)
                 .zip(rolled.groups)
-                .map(|(number, group)| {
-                    let key = selection_key(seed, STEP, number);
-                    Ok(choose(group, &options.selection, &options.advantage, key)?)
-                })
+                .map(|(number, group)| choose(options, seed, (STEP, number), group))
                 .collect();
             let chosen = chosen?;
             let groups: Vec<Group> = chosen.iter().map(|one| one.group.clone()).collect();

@@ -4,12 +4,11 @@
 //! Invariant: numbers other than times depend on the episodes and the update alone. A share or mean
 //! of nothing is absent (`null`), never 0.
 
-use rocstar_grpo::{DropCause, GroupVerdict};
+use rocstar_grpo::{Chosen, DropCause, GroupVerdict};
 use rocstar_record::episode::{Episode, Finish, SecondOpinion, VerdictKind};
 use rocstar_rollout::RolledOut;
 use serde::{Deserialize, Serialize};
 
-use super::choose::Chosen;
 use super::update::Updated;
 
 /// A step of reinforcement learning.
