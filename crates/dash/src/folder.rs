@@ -250,6 +250,12 @@ mod tests {
         };
         let first = look();
         assert!(first.iter().zip(look()).all(|(one, again)| Arc::ptr_eq(one, &again)));
+        runs.run("run0").unwrap();
+        look();
+        let names = |open: &OpenRuns| -> Vec<String> {
+            open.all.iter().filter(|it| it.read > 0).map(|it| it.name.clone()).collect()
+        };
+        assert_eq!(names(&runs.open.lock().unwrap()), ["run0"], "a look is no reading");
         for number in 0..60 {
             runs.run(&format!("run{number}")).unwrap();
         }

@@ -26,10 +26,10 @@ pub struct Stage {
     pub kind: String,
     /// Steps that it takes, where it says so.
     pub steps: Option<u64>,
-    /// How rollouts are chosen.
-    pub selection: RocConfig,
-    /// What a rollout's reward is compared with.
-    pub advantage: AdvantageConfig,
+    /// How rollouts are chosen; `None` where the settings are others than are known.
+    pub selection: Option<RocConfig>,
+    /// What a rollout's reward is compared with; `None` as above.
+    pub advantage: Option<AdvantageConfig>,
     /// Between what ratios a token is learned from, ends among them; `None` where the loss does not clip
     /// by each token's ratio to what was sampled, so that what is written down doesn't tell.
     pub clip: Option<(f64, f64)>,
@@ -72,8 +72,8 @@ fn stage(index: usize, table: &Table, notices: &mut Vec<String>) -> Stage {
     Stage {
         kind: table.get("kind").and_then(Value::as_str).unwrap_or("unknown").to_owned(),
         steps: whole(table.get("steps")),
-        selection: settings(table, "selection", &mut told).unwrap_or_default(),
-        advantage: settings(table, "advantage", &mut told).unwrap_or_default(),
+        selection: settings(table, "selection", &mut told),
+        advantage: settings(table, "advantage", &mut told),
         clip: settings(table, "loss", &mut told).filter(|_| old.unwrap_or(true)).and_then(clip),
         samples: part("rollout").and_then(|rollout| whole(rollout.get("samples"))),
     }
@@ -109,7 +109,9 @@ mod tests {
         );
         assert_eq!((recipe.seed, recipe.steps()), (7, Some(60)));
         let stage = &recipe.stages[0];
-        assert_eq!((stage.selection.keep, stage.clip), (8, Some((0.8, 1.3))));
+        let keep = stage.selection.as_ref().map(|selection| selection.keep);
+        assert_eq!((keep, stage.clip), (Some(8), Some((0.8, 1.3))));
+        assert_eq!(stage.advantage, None, "not the usual ones: others");
         assert_eq!(recipe.notices.len(), 1, "{:?}", recipe.notices);
         assert_eq!(Recipe::read("seed = [").notices.len(), 1);
         assert_eq!(Recipe::read("").steps(), None);

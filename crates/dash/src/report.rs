@@ -225,8 +225,9 @@ impl Results {
         let seconds = curves.kinds().filter_map(|(_, rows)| rows.columns.get("seconds"));
         results.seconds = seconds.flatten().filter(|it| it.is_finite()).sum();
         let stage = recipe.stages.iter().rev().find(|stage| stage.kind == "rl");
-        results.selection = stage.map_or_else(String::new, |stage| {
-            let rocstar_grpo::RocConfig { mode, keep, epsilon, .. } = &stage.selection;
+        let chosen = stage.and_then(|stage| Some((stage, stage.selection.as_ref()?)));
+        results.selection = chosen.map_or_else(String::new, |(stage, selection)| {
+            let rocstar_grpo::RocConfig { mode, keep, epsilon, .. } = selection;
             let samples = stage.samples.map_or_else(String::new, |it| format!(" of {it}"));
             match mode {
                 rocstar_grpo::Mode::Off => format!("off, {keep}{samples}"),

@@ -110,7 +110,10 @@ impl Run {
         refuse_links(path)?;
         let recipe = match reader.config() {
             Ok(text) => Recipe::read(&text),
-            Err(error) => Recipe { notices: vec![error.to_string()], ..Recipe::default() },
+            Err(error) => {
+                let notices = vec![from_folder(&error.to_string(), path)];
+                Recipe { notices, ..Recipe::default() }
+            }
         };
         Ok(Self {
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -160,7 +163,7 @@ impl Run {
 
     /// A message without the path of the run's directory, which whoever looks at it knows.
     pub(crate) fn without_path(&self, message: &str) -> String {
-        message.replace(&format!("{}/", self.reader.path().display()), "")
+        from_folder(message, self.reader.path())
     }
 
     /// Its metrics, read on to their end.
@@ -327,9 +330,14 @@ pub(crate) fn unix_ms(time: SystemTime) -> Option<u64> {
     u64::try_from(since.as_millis()).ok()
 }
 
+/// A message with paths as they are from `folder`: where that lies on the machine is nobody's business.
+pub(crate) fn from_folder(message: &str, folder: &Path) -> String {
+    message.replace(&format!("{}/", folder.display()), "")
+}
+
 impl Overview {
     /// A run that can't be opened.
-    pub fn unreadable(name: &str, changed: Option<SystemTime>, error: &Error) -> Self {
+    pub fn unreadable(name: &str, changed: Option<SystemTime>, notice: String) -> Self {
         Self {
             name: name.to_owned(),
             state: "unreadable",
@@ -341,7 +349,7 @@ impl Overview {
             spark: Vec::new(),
             changed_ms: changed.and_then(unix_ms),
             notes: Notes::default(),
-            notices: vec![error.to_string()],
+            notices: vec![notice],
         }
     }
 

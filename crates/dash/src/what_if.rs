@@ -77,7 +77,8 @@ impl Question {
         // run's start are as good as any.
         let (stage, first_task) = place.unwrap_or((0, 0));
         let own = recipe.stages.get(stage);
-        let advantage = own.map(|stage| stage.advantage).unwrap_or_default();
+        let advantage = own.and_then(|stage| stage.advantage).unwrap_or_default();
+        let own = own.and_then(|stage| stage.selection.as_ref());
         let mut answer = WhatIf {
             step: step.step,
             agrees: place.and(own).map(|_| true),
@@ -88,7 +89,6 @@ impl Question {
         let wanted = |number: usize| self.group.is_none_or(|only| only == number);
         for (number, group) in step.groups.iter().enumerate().filter(|(at, _)| wanted(*at)) {
             let key = selection_key(recipe.seed, step.step, first_task + number as u64);
-            let own = own.map(|stage| &stage.selection);
             answer.add(number, group, &self.selection, own, &advantage, key)?;
         }
         match self.group {

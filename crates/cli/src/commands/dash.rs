@@ -11,6 +11,7 @@ use rocstar_rollout::Pulse;
 use rocstar_sandbox::HttpClient;
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use crate::env_vars;
@@ -161,6 +162,7 @@ async fn look(looked_at: Option<(HttpClient, watch::Sender<Seen>, watch::Receive
     let Some((client, tell, _told)) = looked_at else { return std::future::pending().await };
     let mut pulse = Pulse::default();
     let mut ticks = tokio::time::interval(LOOK_EACH);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
         let looked = tokio::time::timeout(LOOK_WITHIN, client.look()).await;

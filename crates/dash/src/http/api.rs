@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::App;
 use super::error::Failure;
 use crate::episode::Place;
-use crate::run::Overview;
+use crate::run::{Overview, from_folder};
 use crate::timeline::Timeline;
 use crate::{Error, Run, Seen, evaluations, report, search, survey, what_if};
 
@@ -129,7 +129,10 @@ async fn runs(State(app): State<Arc<App>>, part: Result<Query<Part>, QueryReject
             let part = entries.into_iter().skip(offset).take(MOST_RUNS);
             let runs = part.map(|entry| match app.folder.glance(&entry.name) {
                 Ok(run) => run.overview(entry.changed),
-                Err(error) => Overview::unreadable(&entry.name, entry.changed, &error),
+                Err(error) => {
+                    let notice = from_folder(&error.to_string(), app.folder.path());
+                    Overview::unreadable(&entry.name, entry.changed, notice)
+                }
             });
             let runs: Vec<Overview> = runs.collect();
             let folder = crate::folder::shown(app.folder.path()).display().to_string();

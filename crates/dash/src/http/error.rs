@@ -1,12 +1,15 @@
 //! What goes wrong, as the page is told: a status, one sentence, and nothing of the machine's paths
 //! that it doesn't know.
 
+use std::path::Path;
+
 use axum::Json;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
 use crate::Error;
+use crate::run::from_folder;
 
 /// A request that can't be answered.
 #[derive(Debug)]
@@ -27,12 +30,11 @@ impl Failure {
     pub(super) fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "the dashboard failed; its terminal says more")
     }
-}
 
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
+    /// Why something in `folder` can't be read, with paths as they are from there.
+    pub(super) fn of(error: &Error, folder: &Path) -> Self {
         use rocstar_record::run::Error as OfRun;
-        let status = match &error {
+        let status = match error {
             Error::Missing { .. } | Error::Name(_) => StatusCode::NOT_FOUND,
             Error::Run(OfRun::NoRun(_) | OfRun::SuiteName(_)) => StatusCode::NOT_FOUND,
             Error::Selection(_) | Error::ReportOf { .. } => StatusCode::UNPROCESSABLE_ENTITY,
@@ -45,7 +47,7 @@ impl From<Error> for Failure {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
         };
-        Self::new(status, error.to_string())
+        Self::new(status, from_folder(&error.to_string(), folder))
     }
 }
 

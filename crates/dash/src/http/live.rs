@@ -15,6 +15,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use futures::StreamExt as _;
 use serde::Serialize;
+use tokio::time::MissedTickBehavior;
 
 use super::App;
 use super::error::Failure;
@@ -71,10 +72,10 @@ impl Look {
 async fn run(State(app): State<Arc<App>>, Path(name): Path<String>) -> Response {
     let first = name.clone();
     // What is not there is told at once, and not by a stream.
-    if let Err(failure) = app.read(move |app| app.folder.run(&first).map(drop)).await {
+    if let Err(failure) = app.read(move |app| app.folder.glance(&first).map(drop)).await {
         return failure.into_response();
     }
-    stream(app, move |app| Look::at(&*app.folder.run(&name)?))
+    stream(app, move |app| Look::at(&*app.folder.glance(&name)?))
 }
 
 /// Runs of the folder with the time of their last change.
@@ -101,7 +102,10 @@ fn stream<T: Serialize + PartialEq + Send + 'static>(
         return Failure::new(StatusCode::TOO_MANY_REQUESTS, message).into_response();
     };
     let stop = app.stop.clone();
-    let start = (app, place, None::<T>, tokio::time::interval(EACH));
+    let mut ticks = tokio::time::interval(EACH);
+    // Looks that were missed while readers were short are not made up for.
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let start = (app, place, None::<T>, ticks);
     let events = futures::stream::unfold(start, move |(app, place, mut last, mut ticks)| {
         let look = look.clone();
         async move {

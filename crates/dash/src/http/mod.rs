@@ -65,7 +65,8 @@ impl App {
         });
         let result = result.await;
         // It can only have panicked, which the log of the process tells.
-        Ok(result.map_err(|_| Failure::internal())??)
+        let result = result.map_err(|_| Failure::internal())?;
+        result.map_err(|error| Failure::of(&error, self.folder.path()))
     }
 }
 

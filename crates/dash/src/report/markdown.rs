@@ -84,13 +84,13 @@ fn of_run(text: &mut String, run: &OfRun) {
     let _ = write!(text, "\n### Environment\n\n{}\n", cell(&environment));
 }
 
-/// Text within a line: no letter of it starts markup or ends a cell.
+/// Text within a line: no letter of it starts markup or ends a cell, lists at a line's begin apart.
 fn cell(text: &str) -> String {
     let mut cell = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
             '\n' | '\r' => cell.push(' '),
-            '|' | '*' | '`' | '[' | ']' | '<' | '>' | '\\' | '!' => {
+            '|' | '*' | '`' | '[' | ']' | '<' | '>' | '\\' | '!' | '~' | '#' | '&' | '_' => {
                 cell.push('\\');
                 cell.push(letter);
             }

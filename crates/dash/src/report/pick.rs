@@ -4,6 +4,7 @@
 use crate::Run;
 use crate::episode::Place;
 use crate::sketch::{EpisodeSketch, GroupSketch};
+use crate::step::Step;
 
 /// Steps back from the newest that are looked through.
 const LOOKED_AT: usize = 40;
@@ -49,7 +50,8 @@ pub(super) fn best_and_worst(run: &Run) -> (Vec<Shown>, Vec<String>) {
     let steps = run.reader().episode_steps().unwrap_or_default();
     let mut found = Candidates::default();
     for step in steps.into_iter().rev().take(LOOKED_AT) {
-        match run.step(step) {
+        // Read past the steps that pages keep.
+        match Step::read(run, step) {
             Ok(read) => {
                 for (number, group) in (0..).zip(&read.groups) {
                     found.look(step, number, group);

@@ -63,17 +63,19 @@ async fn a_damaged_step_shows_its_whole_groups() {
 #[tokio::test]
 async fn a_newer_schema_is_told_and_not_guessed_at() {
     let served = served(|_, _, _| None).await;
+    let step = served.get("/api/runs/run/steps/99/groups/0/episodes/0").await;
+    let folder = served.folder.path().to_str().unwrap().to_owned();
+    assert_eq!(step.status, StatusCode::NOT_FOUND);
+    assert!(step.text.contains("step_000099") && !step.text.contains(&folder), "{}", step.text);
+    // Also of a run that is open.
     fs::write(served.run().join("env.json"), r#"{"schema": 99}"#).unwrap();
-    // Runs that were opened before stay open: another server looks at it.
-    let folder = tempfile::tempdir().unwrap();
-    fs::rename(served.run(), folder.path().join("newer")).unwrap();
-    served.stop().await;
-    let served = serve_folder(folder).await;
     let runs = served.json("/api/runs").await;
     assert_eq!(runs["runs"][0]["state"], "unreadable");
     assert!(notices(&runs["runs"][0]).contains("newer"), "{runs}");
-    let run = served.get("/api/runs/newer").await;
+    assert!(!notices(&runs["runs"][0]).contains(&folder), "{runs}");
+    let run = served.get("/api/runs/run").await;
     assert_eq!(run.status, StatusCode::UNPROCESSABLE_ENTITY);
+    assert!(!run.text.contains(&folder), "{}", run.text);
     served.stop().await;
 }
 

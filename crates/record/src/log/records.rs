@@ -64,10 +64,17 @@ impl<T: DeserializeOwned> Records<T> {
                 return Ok(false);
             }
             self.number += 1;
-            let read = self.read_line().inspect_err(|_| self.has_ended = true)?;
+            let read = self.read_line().map_err(|error| self.failed(&error))?;
             self.has_ended = !read;
         }
         Ok(!self.has_ended)
+    }
+
+    /// The log can't be read on: where, and why.
+    fn failed(&mut self, error: &io::Error) -> io::Error {
+        self.has_ended = true;
+        let (path, number) = (self.path.display(), self.number);
+        io::Error::new(error.kind(), format!("{path}: record {number}: {error}"))
     }
 
     /// The line of the last item, without its end.
@@ -110,11 +117,7 @@ impl<T: DeserializeOwned> Iterator for Records<T> {
             Ok(true) => serde_json::from_slice(&self.line).map_err(io::Error::from),
             Err(error) => Err(error),
         };
-        Some(record.map_err(|error| {
-            self.has_ended = true;
-            let (path, number) = (self.path.display(), self.number);
-            io::Error::new(error.kind(), format!("{path}: record {number}: {error}"))
-        }))
+        Some(record.map_err(|error| self.failed(&error)))
     }
 }
 

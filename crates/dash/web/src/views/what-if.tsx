@@ -140,7 +140,7 @@ function Compare({ before, after, is_own, agrees }: { before: Summary; after: Su
         </tbody>
       </table>
       {agrees === false && <p class="failure">The run's own settings, tried again, keep others than are written down: it was made by another version, or its recipe was changed.</p>}
-      {agrees === null && <p class="muted">The step's place in the run isn't known, so draws differ from those of training.</p>}
+      {agrees === null && <p class="muted">The step's place in the run or the run's own settings aren't known, so nothing can be compared with training's choice.</p>}
     </>
   );
 }
