@@ -226,15 +226,18 @@ impl Results {
         results.seconds = seconds.flatten().filter(|it| it.is_finite()).sum();
         let stage = recipe.stages.iter().rev().find(|stage| stage.kind == "rl");
         let chosen = stage.and_then(|stage| Some((stage, stage.selection.as_ref()?)));
-        results.selection = chosen.map_or_else(String::new, |(stage, selection)| {
-            let rocstar_grpo::RocConfig { mode, keep, epsilon, .. } = selection;
-            let samples = stage.samples.map_or_else(String::new, |it| format!(" of {it}"));
-            match mode {
-                rocstar_grpo::Mode::Off => format!("off, {keep}{samples}"),
-                rocstar_grpo::Mode::Paper => format!("paper, {keep}{samples}, ε {epsilon}"),
-                rocstar_grpo::Mode::Released => format!("released, {keep}{samples}"),
-            }
-        });
+        results.selection = chosen.map_or_else(
+            || "–".to_owned(),
+            |(stage, selection)| {
+                let rocstar_grpo::RocConfig { mode, keep, epsilon, .. } = selection;
+                let samples = stage.samples.map_or_else(String::new, |it| format!(" of {it}"));
+                match mode {
+                    rocstar_grpo::Mode::Off => format!("off, {keep}{samples}"),
+                    rocstar_grpo::Mode::Paper => format!("paper, {keep}{samples}, ε {epsilon}"),
+                    rocstar_grpo::Mode::Released => format!("released, {keep}{samples}"),
+                }
+            },
+        );
         Ok(results)
     }
 }

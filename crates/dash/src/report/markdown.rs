@@ -85,17 +85,26 @@ fn of_run(text: &mut String, run: &OfRun) {
 }
 
 /// Text within a line: no letter of it starts markup or ends a cell, lists at a line's begin apart.
+///
+/// A `_` between letters stays as it is, for it is no markup there (`CommonMark`, emphasis, rule 2)
+/// and names of runs are full of them.
 fn cell(text: &str) -> String {
     let mut cell = String::with_capacity(text.len());
-    for letter in text.chars() {
+    let mut before = ' ';
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let within = before.is_alphanumeric()
+            && letters.peek().is_some_and(|letter| letter.is_alphanumeric());
         match letter {
             '\n' | '\r' => cell.push(' '),
+            '_' if within => cell.push(letter),
             '|' | '*' | '`' | '[' | ']' | '<' | '>' | '\\' | '!' | '~' | '#' | '&' | '_' => {
                 cell.push('\\');
                 cell.push(letter);
             }
             _ => cell.push(letter),
         }
+        before = letter;
     }
     cell
 }
@@ -114,6 +123,7 @@ mod tests {
     #[test]
     fn text_stays_in_its_place() {
         assert_eq!(cell("a|b\n<i>"), "a\\|b \\<i\\>");
+        assert_eq!(cell("run_1 _so_ a__b"), "run_1 \\_so\\_ a\\_\\_b");
         assert_eq!(fenced("x\n```\ny\n", "text"), "````text\nx\n```\ny\n````");
     }
 }
