@@ -15,6 +15,7 @@ use rocstar_record::draw::{Key, Purpose};
 use rocstar_record::episode::TaskId;
 use serde::Serialize;
 
+use crate::metrics::quantile;
 use crate::protocol::Difference;
 use crate::report::{EvalResult, ProblemResult, Status};
 
@@ -202,13 +203,6 @@ fn bootstrap(strata: &[Vec<f64>], difference: f64, options: CompareOptions) -> (
     drawn.sort_by(f64::total_cmp);
     let p_value = (as_far + 1) as f64 / (options.draws + 1) as f64;
     ([quantile(&drawn, 0.025), quantile(&drawn, 0.975)], p_value)
-}
-
-/// Between the two neighbours, in proportion.
-fn quantile(sorted: &[f64], share: f64) -> f64 {
-    let place = share * (sorted.len() - 1) as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    below + (above - below) * place.fract()
 }
 
 fn moved(pairs: &[Pair<'_>]) -> Vec<Moved> {

@@ -57,6 +57,14 @@ impl Estimate {
     }
 }
 
+/// The value that this share of the sorted values, at least one, lies below; between two neighbours
+/// in proportion, as NumPy's `quantile` has it.
+pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
+    let place = share * (sorted.len() - 1) as f64;
+    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
+    below + (above - below) * place.fract()
+}
+
 /// pass@k of one problem: the chance that `k` of its `samples`, drawn without putting back, hold a
 /// right one. The mean over draws of k new samples, without bias (Chen et al. 2021, equation 1).
 /// `None` where there are fewer than `k` samples, or `k` is 0.

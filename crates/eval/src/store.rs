@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use rocstar_record::attempt::{Attempt, Score};
 use rocstar_record::episode::TaskId;
 use rocstar_record::log::{self, Log};
+use rocstar_record::run::replace_file;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::Protocol;
@@ -223,7 +224,7 @@ impl Store {
     /// The disk refuses.
     pub fn write_result(&mut self, result: EvalResult) -> Result<(), StoreError> {
         files::write_json(&self.path.join(RESULT), &result)?;
-        files::write_whole(&self.path.join(RESULT_TEXT), result.to_markdown().as_bytes())?;
+        replace_file(&self.path.join(RESULT_TEXT), result.to_markdown().as_bytes())?;
         self.saved.result = Some(result);
         Ok(())
     }

@@ -262,6 +262,11 @@ pub struct Timing {
     pub activities: Vec<Activity>,
 }
 
+/// A time as records have it: whole microseconds.
+pub fn micros(time: std::time::Duration) -> u64 {
+    time.as_micros().try_into().unwrap_or(u64::MAX)
+}
+
 /// Something that was done for an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Activity {

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use futures::stream::StreamExt as _;
 use rocstar_chat::Transcript;
 use rocstar_record::draw::{Key, Purpose};
-use rocstar_record::episode::{Call, Finish, TaskId, Timing};
+use rocstar_record::episode::{Call, Finish, TaskId, Timing, micros};
 use rocstar_record::message::{Message, Role, ToolCall};
 
 use crate::counts::Counts;
@@ -251,8 +251,4 @@ impl Conversation for TokenConversation {
 
 fn ended_early() -> GeneratorError {
     GeneratorError::Failed { cause: "the tokens ended without an end".to_owned() }
-}
-
-fn micros(time: std::time::Duration) -> u64 {
-    time.as_micros().try_into().unwrap_or(u64::MAX)
 }

@@ -7,13 +7,15 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use rocstar_chat::Transcript;
 use rocstar_record::draw::Key;
-use rocstar_record::episode::{Activity, Doing, Episode, Finish, Timing, Verdict, VerdictKind};
+use rocstar_record::episode::{
+    Activity, Doing, Episode, Finish, Timing, Verdict, VerdictKind, micros,
+};
 
 use crate::books::{Books, Place};
 use crate::counts::Counts;
@@ -316,8 +318,4 @@ impl<'run> Calls<'run> {
         }
         Ok(())
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    time.as_micros().try_into().unwrap_or(u64::MAX)
 }

@@ -19,7 +19,7 @@ use rocstar_engine::{Engine, Request};
 use rocstar_grpo::{Chosen, GroupVerdict, Rollouts, selection_key};
 use rocstar_nn::step::Model;
 use rocstar_record::draw::{Key, Purpose};
-use rocstar_record::episode::{Episode, VerdictKind};
+use rocstar_record::episode::{Episode, VerdictKind, micros};
 use rocstar_rollout::{RolledOut, Usage};
 
 pub use self::episodes::roll_out;
@@ -192,7 +192,7 @@ impl<'a> Stage<'a> {
             let tasks = self.order.take(rolled.next_task, wanted);
             let first = rolled.next_task;
             let what = For::Training;
-            let before_us = begun.elapsed().as_micros().try_into().unwrap_or(u64::MAX);
+            let before_us = micros(begun.elapsed());
             let Some(all) = self.players.roll_out(what, step, first, &tasks, observer)? else {
                 return Ok(None);
             };

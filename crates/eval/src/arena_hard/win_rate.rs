@@ -7,6 +7,7 @@ use rocstar_record::draw::{Key, Purpose};
 use serde::{Deserialize, Serialize};
 
 use super::Judgement;
+use crate::metrics::quantile;
 use crate::suite::ArenaHardVersion;
 
 /// Draws of questions for our own interval.
@@ -114,11 +115,4 @@ fn bootstrap(units: &[Sum], draws: usize, key: Key, tail: f64) -> Interval {
         .collect();
     shares.sort_by(f64::total_cmp);
     Interval { lower: quantile(&shares, tail), upper: quantile(&shares, 1.0 - tail) }
-}
-
-/// Between the two values that are nearest, in proportion.
-fn quantile(sorted: &[f64], at: f64) -> f64 {
-    let place = at * (sorted.len() - 1) as f64;
-    let (below, above) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
-    below + (above - below) * place.fract()
 }

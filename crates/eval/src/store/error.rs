@@ -19,6 +19,9 @@ pub enum StoreError {
         /// Why not.
         source: io::Error,
     },
+    /// A whole file can't be put in its place.
+    #[error(transparent)]
+    Replace(#[from] rocstar_record::run::Error),
     /// There is an evaluation already.
     #[error("{} holds an evaluation already", .0.display())]
     Exists(PathBuf),

@@ -1,38 +1,20 @@
-//! Files that are whole or absent, and the lock.
+//! Files of JSON that are whole or absent, and the lock.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
+use rocstar_record::run::replace_file;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::{StoreError, on_file};
 
-/// Writes a file under another name, to the disk, and renames it into place.
-pub(super) fn write_whole(path: &Path, content: &[u8]) -> Result<(), StoreError> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".partial");
-    let partial = path.with_file_name(name);
-    let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    let written = File::create(&partial).and_then(|mut file| {
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&partial, path)?;
-        File::open(folder)?.sync_all()
-    });
-    if written.is_err() {
-        // Room on a full disk.
-        let _ = fs::remove_file(&partial);
-    }
-    written.map_err(on_file("write", path))
-}
-
 pub(super) fn write_json(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
     let text = serde_json::to_vec_pretty(value).map_err(io::Error::other);
     let mut text = text.map_err(on_file("write", path))?;
     text.push(b'\n');
-    write_whole(path, &text)
+    Ok(replace_file(path, &text)?)
 }
 
 pub(super) fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {

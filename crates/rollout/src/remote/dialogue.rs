@@ -8,11 +8,11 @@
 //! context has room for it, so that a long budget and a short context end as they do in tokens.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rocstar_record::attempt::{Attempt, AttemptCall, AttemptTurn, SCHEMA_VERSION, TokenCounts};
 use rocstar_record::draw::Key;
-use rocstar_record::episode::{Call, Finish, Timing, ToolOutcome};
+use rocstar_record::episode::{Call, Finish, Timing, ToolOutcome, micros};
 use rocstar_record::message::{Message, ToolCall, ToolSpec};
 
 use super::ask::{ChatAsk, ChatEnd, ChatReply};
@@ -400,8 +400,4 @@ fn record(tool: String, answered: Answered, shown: String, cut_chars: usize) -> 
         memory_bytes: answered.memory_bytes,
         isolation: answered.isolation,
     }
-}
-
-fn micros(time: Duration) -> u64 {
-    time.as_micros().try_into().unwrap_or(u64::MAX)
 }
