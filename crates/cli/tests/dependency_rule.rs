@@ -29,7 +29,7 @@ struct Rule {
 /// What draws, serves or waits.
 const SERVICES: &[&str] = &["tokio", "axum", "hyper", "reqwest", "clap", "indicatif"];
 
-const RULES: [Rule; 14] = [
+const RULES: [Rule; 15] = [
     Rule {
         package: "rocstar-grpo",
         ours: &["rocstar-record"],
@@ -55,8 +55,14 @@ const RULES: [Rule; 14] = [
         reason: "arithmetic is synchronous, and knows neither text nor sockets",
     },
     Rule {
+        package: "rocstar-http",
+        ours: &[],
+        never: &["clap", "indicatif", "reqwest", "rustls"],
+        reason: "every server has it within: it knows connections, and nothing of what is served",
+    },
+    Rule {
         package: "rocstar-engine",
-        ours: &["rocstar-chat", "rocstar-nn", "rocstar-record"],
+        ours: &["rocstar-chat", "rocstar-http", "rocstar-nn", "rocstar-record"],
         never: &["clap", "indicatif"],
         reason: "others embed the server: it has no command line and draws nothing",
     },
@@ -96,7 +102,7 @@ const RULES: [Rule; 14] = [
     },
     Rule {
         package: "rocstar-dash",
-        ours: &["rocstar-grpo", "rocstar-record"],
+        ours: &["rocstar-grpo", "rocstar-http", "rocstar-record"],
         never: &["clap", "indicatif", "rayon", "tokenizers", "gemm"],
         reason: "it looks at run directories, dead ones and those of other machines among them, and \
                  needs nothing that trains or generates",
@@ -124,7 +130,7 @@ const RULES: [Rule; 14] = [
     Rule {
         package: "rocstar-sandbox",
         // Its judge compares answers as mathematics; that is pure and pulls in no service.
-        ours: &["rocstar-jail", "rocstar-verify"],
+        ours: &["rocstar-http", "rocstar-jail", "rocstar-verify"],
         never: &["clap", "indicatif"],
         reason: "others embed the service: it has no command line and draws nothing",
     },

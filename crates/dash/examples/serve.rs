@@ -14,13 +14,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = tokio::net::TcpListener::bind(address).await?;
     let stop = CancellationToken::new();
     let serving = serve(listener, Folder::open(&folder)?, Access::default(), None, stop.clone());
-    let mut serving = std::pin::pin!(serving);
-    tokio::select! {
-        ended = &mut serving => ended?,
-        _ = tokio::signal::ctrl_c() => {
-            stop.cancel();
-            serving.await?;
-        }
-    }
+    let stopping = async {
+        let _ = tokio::signal::ctrl_c().await;
+        stop.cancel();
+    };
+    tokio::join!(serving, stopping);
     Ok(())
 }

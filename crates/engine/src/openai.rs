@@ -16,7 +16,6 @@ mod ask;
 mod chat;
 mod choice;
 mod completions;
-mod connections;
 mod error;
 mod extension;
 mod fields;
@@ -40,11 +39,11 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use futures::StreamExt as _;
+use rocstar_http::{Bounds, Grace};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use connections::Bounds;
 use error::{ApiError, Code};
 use metrics::Metrics;
 pub use model::{Model, PromptProblem, TokenizerDoesNotFit};
@@ -125,19 +124,20 @@ pub async fn serve(
     let bounds = Bounds {
         connections: options.connections,
         idle: Duration::from_millis(options.idle_connection_ms),
-        grace: Duration::from_millis(options.grace_ms),
     };
     let cut_off = CancellationToken::new();
+    let time = Duration::from_millis(options.grace_ms);
+    let grace = Grace { time, cut_off: cut_off.clone() };
     let app = Arc::new(App {
         model: Arc::new(model),
         options,
         metrics: Metrics::default(),
         created: seconds_since_1970(),
         stop: stop.clone(),
-        cut_off: cut_off.clone(),
+        cut_off,
         preparing: Semaphore::new(PREPARED_AT_ONCE),
     });
-    connections::serve(listener, router(app), bounds, stop, cut_off).await;
+    rocstar_http::serve(listener, router(app), bounds, stop, Some(grace)).await;
 }
 
 fn router(app: Arc<App>) -> Router {

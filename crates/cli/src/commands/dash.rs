@@ -19,8 +19,6 @@ use crate::failure::{Finish, HintExt as _};
 use crate::service::{self, Address, StopOn, Stops};
 use crate::terminal::Terminal;
 
-/// Time for open answers when the page is told to stop.
-const GRACE: Duration = Duration::from_secs(3);
 /// Between two looks at a code environment.
 const LOOK_EACH: Duration = Duration::from_secs(1);
 /// Time for its answer.
@@ -124,24 +122,19 @@ impl Dash {
             let pid = std::process::id();
             self.announce(&Announcement { url, pid, folder: shown }, terminal)?;
             let stop = CancellationToken::new();
-            let mut server = std::pin::pin!(rocstar_dash::serve(
-                listener,
-                folder,
-                access,
-                environment,
-                stop.clone()
-            ));
+            let server = rocstar_dash::serve(listener, folder, access, environment, stop.clone());
+            let stopping = async {
+                stops.next().await;
+                stop.cancel();
+                // A second signal doesn't wait for what is open.
+                stops.next().await;
+            };
             tokio::select! {
-                served = server.as_mut() => return Ok(served?),
-                () = stops.next() => stop.cancel(),
+                () = server => {}
+                () = stopping => {}
                 () = look(looked_at) => {}
             }
-            // A browser keeps connections open that it asks nothing on.
-            tokio::select! {
-                served = server => Ok(served?),
-                () = tokio::time::sleep(GRACE) => Ok(()),
-                () = stops.next() => Ok(()),
-            }
+            anyhow::Ok(())
         });
         runtime.shutdown_background();
         finished.map(|()| Finish::Good)

@@ -3,8 +3,8 @@
 //! Without a token only this machine may come, and only by a name of this machine: a page of another
 //! site whose name was pointed here (DNS rebinding) is refused. With a token every request must carry
 //! it: as a bearer, or as a cookie that the first visit by a link with `?token=` sets, and that no
-//! script can read and no other site can change anything with. Invariant: the comparison of tokens takes the same time
-//! wherever they differ.
+//! script can read and no other site can change anything with. Invariant: nobody who may not look
+//! learns what is here, its names included.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -14,6 +14,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
+use rocstar_http::{carries_token, is_token};
 
 use super::App;
 use super::error::Failure;
@@ -88,7 +89,7 @@ fn admit(access: &Access, request: &Request) -> Result<(), Box<Response>> {
         )),
         Some(token) if carries(headers, token) => Ok(()),
         Some(token) => match link_token(request.uri()) {
-            Some(given) if is_same(given.as_bytes(), token) => {
+            Some(given) if is_token(given.as_bytes(), token) => {
                 Err(Box::new(enter(request.uri(), &cookie_name(headers), token)))
             }
             _ => Err(refuse(
@@ -125,16 +126,10 @@ fn cookie_name(headers: &HeaderMap) -> String {
 
 fn carries(headers: &HeaderMap, token: &str) -> bool {
     let cookie = cookie_name(headers);
-    let bearer = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    let bearer = bearer.and_then(|value| value.strip_prefix(b"Bearer "));
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut cookies = cookies.flat_map(|all| all.split("; ")).filter_map(|one| one.split_once('='));
-    bearer.is_some_and(|given| is_same(given.trim_ascii(), token))
-        || cookies.any(|(name, given)| name == cookie && is_same(given.as_bytes(), token))
-}
-
-fn is_same(given: &[u8], token: &str) -> bool {
-    constant_time_eq::constant_time_eq(given, token.as_bytes())
+    carries_token(headers, token)
+        || cookies.any(|(name, given)| name == cookie && is_token(given.as_bytes(), token))
 }
 
 fn link_token(uri: &Uri) -> Option<&str> {

@@ -17,10 +17,11 @@ mod error;
 mod guard;
 mod live;
 
-use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::{Router, middleware};
+use rocstar_http::{Bounds, Grace};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,10 @@ use error::Failure;
 const READERS: usize = 4;
 /// Streams of changes that are open at once.
 const STREAMS: usize = 64;
+/// For the next request of a connection to arrive.
+const IDLE: Duration = Duration::from_secs(75);
+/// For open requests to be answered once the server is to stop.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What every handler sees.
 #[derive(Debug)]
@@ -71,16 +76,13 @@ impl App {
 }
 
 /// Serves the page of `folder`, and of `environment` where there is one, until `stop` is cancelled.
-///
-/// # Errors
-/// The listener failed.
 pub async fn serve(
     listener: TcpListener,
     folder: Folder,
     access: Access,
     environment: Option<Environment>,
     stop: CancellationToken,
-) -> io::Result<()> {
+) {
     let app = Arc::new(App {
         folder,
         access,
@@ -90,11 +92,11 @@ pub async fn serve(
         background: TaskTracker::new(),
         stop: stop.clone(),
     });
-    let served = axum::serve(listener, router(Arc::clone(&app)));
-    let served = served.with_graceful_shutdown(stop.cancelled_owned()).await;
+    let bounds = Bounds { connections: rocstar_http::half_of_open_files(), idle: IDLE };
+    let grace = Grace { time: PATIENCE, cut_off: CancellationToken::new() };
+    rocstar_http::serve(listener, router(Arc::clone(&app)), bounds, stop, Some(grace)).await;
     app.background.close();
     app.background.wait().await;
-    served
 }
 
 fn router(app: Arc<App>) -> Router {

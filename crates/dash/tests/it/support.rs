@@ -61,9 +61,7 @@ async fn serve_both(folder: tempfile::TempDir, environment: Option<Environment>)
     let runs = Folder::open(folder.path()).unwrap();
     let mut tasks = JoinSet::new();
     let until = stop.clone();
-    tasks.spawn(async move {
-        serve(listener, runs, Access::default(), environment, until).await.unwrap()
-    });
+    tasks.spawn(serve(listener, runs, Access::default(), environment, until));
     Served { address, folder, stop, tasks }
 }
 

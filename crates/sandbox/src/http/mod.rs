@@ -15,7 +15,6 @@
 mod body;
 mod code_judge;
 mod config;
-mod connections;
 mod error;
 mod guard;
 mod metrics;
@@ -36,6 +35,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Method, Uri};
 use axum::{Router, middleware};
+use rocstar_http::Bounds;
 use rocstar_jail::ResolvedLimits;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -51,7 +51,6 @@ pub use sandbox_fusion::SandboxFusionConfig;
 
 use crate::{LocalSandbox, Sandbox};
 use body::{Budget, Limit};
-use connections::Bounds;
 use metrics::Metrics;
 
 /// What the peers' bodies ask to run, without running it: the ways in for the fuzz targets.
@@ -129,7 +128,7 @@ pub async fn serve(
     config.validate().map_err(|invalid| io::Error::new(io::ErrorKind::InvalidInput, invalid))?;
     let bounds = Bounds {
         connections: match config.connections {
-            0 => connections::half_of_open_files(),
+            0 => rocstar_http::half_of_open_files(),
             given => given,
         },
         idle: Duration::from_millis(config.idle_connection_ms),
@@ -141,7 +140,7 @@ pub async fn serve(
         local: sandbox,
         config,
     });
-    connections::serve(listener, router(app), bounds, stop).await;
+    rocstar_http::serve(listener, router(app), bounds, stop, None).await;
     Ok(())
 }
 
