@@ -5,21 +5,14 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, MetricEncoder, text,
-};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use rocstar_http::metrics::{Responses, Table, scrape};
 
 use super::App;
 use super::error::{ApiError, Code};
@@ -35,7 +28,7 @@ const BOUNDS_S: [f64; 16] = [
 /// Figures of the HTTP layer.
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
-    responses: Family<Answered, Counter>,
+    responses: Responses,
     waited: Histogram,
     first_token: Histogram,
     total: Histogram,
@@ -45,18 +38,12 @@ impl Default for Metrics {
     fn default() -> Self {
         let histogram = || Histogram::new(BOUNDS_S);
         Self {
-            responses: Family::default(),
+            responses: Responses::default(),
             waited: histogram(),
             first_token: histogram(),
             total: histogram(),
         }
     }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
-    route: String,
-    status: u16,
 }
 
 /// Counts each response by its route and status.
@@ -67,10 +54,7 @@ pub(super) async fn count(
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
-    // Only routes that exist are labels: a scanner must not fill the registry.
-    let route = path.as_ref().map_or("other", MatchedPath::as_str).to_owned();
-    let answered = Answered { route, status: response.status().as_u16() };
-    app.metrics.responses.get_or_create(&answered).inc();
+    app.metrics.responses.count(path.as_ref(), response.status());
     response
 }
 
@@ -89,11 +73,7 @@ impl Metrics {
     /// # Errors
     /// It can't be written, which does not happen.
     pub(super) fn render(&self, stats: &Stats) -> Result<String, ApiError> {
-        let mut registry = Registry::with_prefix("rocstar_engine");
-        registry.register_collector(Box::new(Snapshot(*stats)));
-        let responses = self.responses.clone();
-        registry.register("http_responses", "HTTP responses, by `route` and `status`", responses);
-        for (name, help, histogram) in [
+        let times = [
             ("queue_wait_seconds", "Time from an answer's request until it ran", &self.waited),
             (
                 "first_token_seconds",
@@ -101,14 +81,13 @@ impl Metrics {
                 &self.first_token,
             ),
             ("answer_seconds", "Time from an answer's request to its end", &self.total),
-        ] {
-            registry.register(name, help, histogram.clone());
-        }
-        let mut rendered = String::new();
-        match text::encode(&mut rendered, &registry) {
-            Ok(()) => Ok(rendered),
-            Err(fmt::Error) => Err(ApiError::new(Code::Internal, "the metrics did not encode")),
-        }
+        ];
+        let scrape = scrape("rocstar_engine", Snapshot(*stats), &self.responses, |registry| {
+            for (name, help, histogram) in times {
+                registry.register(name, help, histogram.clone());
+            }
+        });
+        scrape.map_err(|fmt::Error| ApiError::new(Code::Internal, "the metrics did not encode"))
     }
 }
 
@@ -162,62 +141,25 @@ impl Collector for Snapshot {
     }
 }
 
-/// Writes metrics one by one.
-struct Table<'a>(DescriptorEncoder<'a>);
-
-impl Table<'_> {
-    fn describe<'s>(
-        &'s mut self,
-        name: &'s str,
-        help: &'s str,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'s>, fmt::Error> {
-        self.0.encode_descriptor(name, help, None, kind)
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        ConstCounter::new(value).encode(self.describe(name, help, MetricType::Counter)?)
-    }
-
-    fn seconds(&mut self, name: &str, help: &str, value: Duration) -> fmt::Result {
-        let seconds = value.as_secs_f64();
-        ConstCounter::new(seconds).encode(self.describe(name, help, MetricType::Counter)?)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        // The format's gauges are signed.
-        let value = i64::try_from(value).unwrap_or(i64::MAX);
-        ConstGauge::new(value).encode(self.describe(name, help, MetricType::Gauge)?)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
     use pretty_assertions::assert_eq;
+    use rocstar_http::metrics::markdown;
 
     use super::*;
 
     /// `docs/metrics-serve.md`, made from what a scrape says of itself.
     fn document() -> String {
         let metrics = Metrics::default();
-        let answered = Answered { route: "/v1/completions".into(), status: 200 };
-        metrics.responses.get_or_create(&answered).inc();
+        metrics.responses.count(None, StatusCode::OK);
         let rendered = metrics.render(&Stats::default()).unwrap();
         let mut document = String::from(
             "# Metrics of `rocstar serve`\n\n`GET /metrics` answers them as OpenMetrics text, which \
              Prometheus reads. An answer is one choice of a request; a request for `n` choices \
-             counts `n` times.\n\n| name | type | meaning |\n|---|---|---|\n",
+             counts `n` times.\n\n",
         );
-        let mut help = "";
-        for line in rendered.lines() {
-            if let Some(rest) = line.strip_prefix("# HELP ") {
-                help = rest.split_once(' ').unwrap().1.trim_end_matches('.');
-            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-                let (name, kind) = rest.split_once(' ').unwrap();
-                let suffix = if kind == "counter" { "_total" } else { "" };
-                document.push_str(&format!("| `{name}{suffix}` | {kind} | {help} |\n"));
-            }
-        }
+        document.push_str(&markdown(&rendered));
         document
     }
 

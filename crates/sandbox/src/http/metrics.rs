@@ -4,7 +4,6 @@
 //! it. Invariant: a scrape shows one moment, so `accepted = answered + cancelled + queued + running`
 //! holds in it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,15 +11,8 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, text,
-};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::exemplar::Exemplar;
-use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::encoding::DescriptorEncoder;
+use rocstar_http::metrics::{Responses, Table, scrape};
 
 use super::App;
 use super::error::{Code, HttpError};
@@ -29,13 +21,7 @@ use crate::stats::{HISTOGRAM_BOUNDS_US, Histogram, Now, Stats};
 /// Counters of the HTTP layer. Cloning shares them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Metrics {
-    responses: Family<Answered, Counter>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
-    route: String,
-    status: u16,
+    responses: Responses,
 }
 
 /// Counts each response by its route and status.
@@ -46,28 +32,16 @@ pub(super) async fn count(
     next: Next,
 ) -> Response {
     let response = next.run(request).await;
-    // Only routes that exist are labels: a scanner must not fill the registry.
-    let route = path.as_ref().map_or("other", MatchedPath::as_str).to_owned();
-    let answered = Answered { route, status: response.status().as_u16() };
-    app.metrics.responses.get_or_create(&answered).inc();
+    app.metrics.responses.count(path.as_ref(), response.status());
     response
 }
 
 impl Metrics {
     /// Everything, as OpenMetrics text.
     pub(super) fn render(&self, now: &Now, body_bytes: usize) -> Result<String, HttpError> {
-        let mut registry = Registry::with_prefix("rocstar_sandbox");
-        registry.register_collector(Box::new(Snapshot { now: now.clone(), body_bytes }));
-        registry.register(
-            "http_responses",
-            "HTTP responses, by `route` and `status`",
-            self.responses.clone(),
-        );
-        let mut rendered = String::new();
-        match text::encode(&mut rendered, &registry) {
-            Ok(()) => Ok(rendered),
-            Err(fmt::Error) => Err(HttpError::new(Code::Internal, "the metrics did not encode")),
-        }
+        let snapshot = Snapshot { now: now.clone(), body_bytes };
+        let scrape = scrape("rocstar_sandbox", snapshot, &self.responses, |_| ());
+        scrape.map_err(|fmt::Error| HttpError::new(Code::Internal, "the metrics did not encode"))
     }
 }
 
@@ -120,12 +94,9 @@ impl Collector for Snapshot {
             "Calls of a batch that took the report of an identical one",
             stats.shared,
         )?;
-        table.histogram(
-            "queue_wait_seconds",
-            "Time from a call's acceptance to its start",
-            &stats.queue_wait,
-        )?;
-        table.histogram("run_seconds", "Time that a call ran", &stats.run_time)?;
+        let help = "Time from a call's acceptance to its start";
+        histogram(&mut table, "queue_wait_seconds", help, &stats.queue_wait)?;
+        histogram(&mut table, "run_seconds", "Time that a call ran", &stats.run_time)?;
         table.gauge("sessions_open", "Sessions alive now", sessions.open)?;
         table.counter("sessions_opened", "Sessions opened, forks included", sessions.opened)?;
         table.counter("sessions_forked", "Sessions branched from another", sessions.forked)?;
@@ -149,86 +120,31 @@ impl Collector for Snapshot {
     }
 }
 
-/// What the histograms here don't have.
-type Exemplars = HashMap<usize, Exemplar<[(&'static str, &'static str); 0], f64>>;
-
-/// Writes metrics one by one.
-struct Table<'a>(DescriptorEncoder<'a>);
-
-impl Table<'_> {
-    fn describe<'s>(
-        &'s mut self,
-        name: &'s str,
-        help: &'s str,
-        kind: MetricType,
-    ) -> Result<MetricEncoder<'s>, fmt::Error> {
-        self.0.encode_descriptor(name, help, None, kind)
-    }
-
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        ConstCounter::new(value).encode(self.describe(name, help, MetricType::Counter)?)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        // The format's gauges are signed.
-        let value = i64::try_from(value).unwrap_or(i64::MAX);
-        ConstGauge::new(value).encode(self.describe(name, help, MetricType::Gauge)?)
-    }
-
-    fn counters<'a>(
-        &mut self,
-        name: &str,
-        help: &str,
-        label: &str,
-        values: impl IntoIterator<Item = (&'a str, u64)>,
-    ) -> fmt::Result {
-        let mut encoder = self.describe(name, help, MetricType::Counter)?;
-        for (value, count) in values {
-            ConstCounter::new(count).encode(encoder.encode_family(&[(label, value)])?)?;
-        }
-        Ok(())
-    }
-
-    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) -> fmt::Result {
-        let bounds_s = HISTOGRAM_BOUNDS_US.iter().map(|&bound_us| bound_us as f64 / 1e6);
-        let buckets: Vec<(f64, u64)> =
-            bounds_s.chain([f64::INFINITY]).zip(histogram.counts).collect();
-        self.describe(name, help, MetricType::Histogram)?.encode_histogram(
-            histogram.sum_us as f64 / 1e6,
-            histogram.count(),
-            &buckets,
-            None::<&Exemplars>,
-        )
-    }
+fn histogram(table: &mut Table<'_>, name: &str, help: &str, counted: &Histogram) -> fmt::Result {
+    let bounds_s = HISTOGRAM_BOUNDS_US.iter().map(|&bound_us| bound_us as f64 / 1e6);
+    let buckets: Vec<(f64, u64)> = bounds_s.chain([f64::INFINITY]).zip(counted.counts).collect();
+    table.histogram(name, help, counted.sum_us as f64 / 1e6, &buckets)
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
     use pretty_assertions::assert_eq;
+    use rocstar_http::metrics::markdown;
 
     use super::*;
 
     /// `docs/metrics.md`, made from what a scrape says of itself.
     fn document() -> String {
         let metrics = Metrics::default();
-        metrics.responses.get_or_create(&Answered { route: "/run".into(), status: 200 }).inc();
+        metrics.responses.count(None, StatusCode::OK);
         let rendered = metrics.render(&Now::default(), 0).unwrap();
         let mut document = String::from(
             "# Metrics of `rocstar sandbox serve`\n\n`GET /metrics` answers them as OpenMetrics \
              text, which Prometheus reads. In every scrape `calls_accepted = calls_answered + \
-             calls_cancelled + calls_queued + calls_running`.\n\n| name | type | meaning |\n\
-             |---|---|---|\n",
+             calls_cancelled + calls_queued + calls_running`.\n\n",
         );
-        let mut help = "";
-        for line in rendered.lines() {
-            if let Some(rest) = line.strip_prefix("# HELP ") {
-                help = rest.split_once(' ').unwrap().1.trim_end_matches('.');
-            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
-                let (name, kind) = rest.split_once(' ').unwrap();
-                let suffix = if kind == "counter" { "_total" } else { "" };
-                document.push_str(&format!("| `{name}{suffix}` | {kind} | {help} |\n"));
-            }
-        }
+        document.push_str(&markdown(&rendered));
         document
     }
 
