@@ -74,7 +74,17 @@ pub(crate) fn compare(gold: &Answer, answer: &Answer, options: &Options) -> Foun
     {
         return found;
     }
-    same(&reduced(gold), &reduced(answer), options)
+    let found = same(&reduced(gold), &reduced(answer), options);
+    if found.is_same() && (is_unordered_for(gold, answer) || is_unordered_for(answer, gold)) {
+        return Found::Unknown("which name stands for which place isn't said".to_owned());
+    }
+    found
+}
+
+/// `z = 1, y = 2` for a tuple: names that stand in another order than places usually do.
+fn is_unordered_for(tuple: &Answer, named: &Answer) -> bool {
+    let names = matches!(tuple, Answer::Tuple(_)).then(|| named_items(named)).flatten();
+    names.is_some_and(|names| !names.is_sorted_by_key(|(name, _)| name.clone()))
 }
 
 /// Says where a difference is.

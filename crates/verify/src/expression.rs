@@ -261,6 +261,20 @@ impl Expression {
         if factors.len() == 1 { factors.remove(0) } else { Self::Product(factors) }
     }
 
+    /// Whether `test` holds of this or of any part of it.
+    pub(crate) fn any(&self, test: &impl Fn(&Self) -> bool) -> bool {
+        test(self)
+            || match self {
+                Self::Sum(items)
+                | Self::Product(items)
+                | Self::Apply(_, items)
+                | Self::Call(_, items) => items.iter().any(|it| it.any(test)),
+                Self::Power(base, exponent) => base.any(test) || exponent.any(test),
+                Self::Series(series) => series.body.any(test),
+                Self::Number(_) | Self::Symbol(_) | Self::Constant(_) => false,
+            }
+    }
+
     /// `self ^ exponent`.
     #[must_use]
     pub(crate) fn power(self, exponent: Self) -> Self {

@@ -5,12 +5,10 @@
 //! `\dfrac`, `\tfrac` and `\cfrac` are `\frac`; `≤`, `<=`, `\leq` are one token. Each token keeps
 //! its position in the text for the explanation.
 
+mod commands;
 mod tables;
 
-use tables::{
-    GREEK, GREEK_SAME, NUMBER_WORDS, SIGN_COMMANDS, UNICODE_FRACTIONS, UNICODE_LETTERS,
-    UNICODE_POWERS,
-};
+use tables::{NUMBER_WORDS, UNICODE_FRACTIONS, UNICODE_LETTERS, UNICODE_POWERS};
 
 /// A token and where it begins, in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +89,8 @@ impl<'t> Lexer<'t> {
                 }
                 '~' => self.space(1),
                 _ if next.is_whitespace()
-                    || matches!(next, '\u{200b}' | '\u{2061}' | '\u{feff}') =>
+                    || matches!(next, '\u{200b}' | '\u{2061}' | '\u{feff}')
+                    || matches!(next, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
                 {
                     self.space(next.len_utf8());
                 }
@@ -194,9 +193,18 @@ impl<'t> Lexer<'t> {
             self.push(TokenKind::Digits((*above).to_owned()), start);
             return self.push(TokenKind::Digits((*below).to_owned()), start);
         }
-        if let Some((digits, _)) = UNICODE_POWERS.iter().find(|(_, it)| *it == next) {
-            self.push(TokenKind::Sign('^'), start);
-            return self.push(TokenKind::Digits((*digits).to_owned()), start);
+        if power_digit(next).is_some() || next == '⁻' {
+            return self.raised(next, start);
+        }
+        for (zero, sign) in [('₀', Some('_')), ('０', None)] {
+            let digit = |it: char| u32::from(it).checked_sub(u32::from(zero)).filter(|it| *it < 10);
+            if let Some(first) = digit(next) {
+                if let Some(sign) = sign {
+                    self.push(TokenKind::Sign(sign), start);
+                }
+                let rest = self.take_digits(digit);
+                return self.push(TokenKind::Digits(format!("{first}{rest}")), start);
+            }
         }
         if let Some((_, name)) = UNICODE_LETTERS.iter().find(|(it, _)| *it == next) {
             return self.push(TokenKind::Letter((*name).to_owned()), start);
@@ -215,9 +223,40 @@ impl<'t> Lexer<'t> {
             '）' => ')',
             '，' | '、' => ',',
             '：' => ':',
+            '＝' => '=',
+            '＋' => '+',
+            '－' => '-',
+            '｛' => OPEN_SET,
+            '｝' => CLOSE_SET,
             other => other,
         };
         self.push(TokenKind::Sign(sign), start);
+    }
+
+    /// The digits that follow, in other shapes.
+    fn take_digits(&mut self, digit: impl Fn(char) -> Option<u32>) -> String {
+        let mut digits = String::new();
+        while let Some(next) = self.rest().chars().next()
+            && let Some(value) = digit(next)
+        {
+            digits += &value.to_string();
+            self.at += next.len_utf8();
+        }
+        digits
+    }
+
+    /// `¹⁰`, `⁻²`.
+    fn raised(&mut self, first: char, start: usize) {
+        let rest = self.take_digits(power_digit);
+        let digits = match power_digit(first) {
+            Some(digit) => format!("{digit}{rest}"),
+            None => rest,
+        };
+        self.push(TokenKind::Sign('^'), start);
+        if first == '⁻' {
+            self.push(TokenKind::Sign('-'), start);
+        }
+        self.push(TokenKind::Digits(digits), start);
     }
 
     fn follows_value(&self) -> bool {
@@ -227,215 +266,12 @@ impl<'t> Lexer<'t> {
             _ => false,
         })
     }
+}
 
-    fn backslash(&mut self, start: usize) {
-        let rest = &self.rest()[1..];
-        let Some(next) = rest.chars().next() else {
-            self.at += 1;
-            return;
-        };
-        match next {
-            '\\' => self.double_backslash(start),
-            'a'..='z' | 'A'..='Z' => {
-                let end = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-                self.at += 1 + end;
-                self.command(&rest[..end], start);
-            }
-            '{' => self.escaped(TokenKind::Sign(OPEN_SET), start),
-            '}' => self.escaped(TokenKind::Sign(CLOSE_SET), start),
-            // Money, where a bare `$` only delimits mathematics.
-            '$' => self.escaped(TokenKind::Sign(DOLLAR), start),
-            '%' | '&' | '#' | '_' => self.escaped(TokenKind::Sign(next), start),
-            '|' => self.escaped(TokenKind::Sign('|'), start),
-            '!' => {
-                self.at += 2;
-                self.joined = true;
-            }
-            ',' | ';' | ':' | ' ' | '>' | '/' | '(' | ')' | '[' | ']' | '\n' => self.space(2),
-            _ => self.space(1),
-        }
-    }
-
-    fn escaped(&mut self, kind: TokenKind, start: usize) {
-        self.at += 2;
-        self.push(kind, start);
-    }
-
-    /// `\\` is a row of a matrix, and elsewhere a command that was escaped twice.
-    fn double_backslash(&mut self, start: usize) {
-        let rest = &self.rest()[2..];
-        let letters = rest.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(rest.len());
-        let twice = letters > 0 && self.matrix_depth == 0 && is_command(&rest[..letters]);
-        if twice || (self.matrix_depth == 0 && rest.starts_with(['{', '}', '%', ','])) {
-            self.at += 1;
-            return self.backslash(start);
-        }
-        self.at += 2;
-        self.push(TokenKind::Row, start);
-    }
-
-    fn command(&mut self, name: &str, start: usize) {
-        match name {
-            "mathrm" if self.holds_function() => self.operator_name(start),
-            // Styles and sizes: what they hold is read as if they weren't there.
-            "left" | "right" | "middle" => self.after_size(),
-            "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" | "biggl"
-            | "biggr" | "displaystyle" | "textstyle" | "limits" | "nolimits" | "mathrm"
-            | "mathbf" | "mathit" | "mathsf" | "mathcal" | "boldsymbol" | "bf" | "rm" | "it"
-            | "ensuremath" | "vec" | "overrightarrow" | "hat" | "underline" | "tilde"
-            | "mathop" | "boxed" | "fbox" | "phantom" | "hphantom" | "vphantom"
-            | "displaylimits" | "no" | "tiny" | "small" | "normalsize" | "large" | "Large"
-            | "LARGE" | "huge" | "Huge" | "scriptstyle" | "num" | "qty" | "SI" => {}
-            "color" | "textcolor" => self.skip_group(),
-            "operatorname" => self.operator_name(start),
-            "bar" | "dot" => {
-                // Digits that repeat; elsewhere it adorns a name.
-                if self.follows_point() {
-                    self.push(TokenKind::Command("overline".to_owned()), start);
-                }
-            }
-            "quad" | "qquad" | "space" | "thinspace" | "hspace" | "enspace" | "nbsp" => {
-                self.spaced = true;
-            }
-            "mathbb" | "Bbb" => self.blackboard(start),
-            "text" | "textbf" | "textit" | "textrm" | "mbox" | "hbox" | "textnormal" | "textsf"
-            | "texttt" | "emph" => self.text_command(start),
-            "begin" => self.environment(start, true),
-            "end" => self.environment(start, false),
-            "cr" => self.push(TokenKind::Row, start),
-            "dots" | "ldots" | "cdots" | "dotsc" => self.push(TokenKind::Sign('…'), start),
-            _ if name.starts_with("quad") || name.starts_with("qquad") => {
-                // A space that runs into the next letter: `\quadx`.
-                self.spaced = true;
-                self.at -= name.len() - name.find("quad").unwrap_or(0) - 4;
-            }
-            _ => {
-                if let Some((_, sign)) = SIGN_COMMANDS.iter().find(|(it, _)| *it == name) {
-                    return self.push(TokenKind::Sign(*sign), start);
-                }
-                let name = match name {
-                    "dfrac" | "tfrac" | "cfrac" => "frac",
-                    "dbinom" | "tbinom" => "binom",
-                    other => other,
-                };
-                let kind = if GREEK.contains(&name) {
-                    TokenKind::Letter(
-                        GREEK_SAME
-                            .iter()
-                            .find(|(it, _)| *it == name)
-                            .map_or(name, |it| it.1)
-                            .to_owned(),
-                    )
-                } else {
-                    TokenKind::Command(name.to_owned())
-                };
-                self.push(kind, start);
-            }
-        }
-    }
-
-    /// `{red}` behind `\color`.
-    fn skip_group(&mut self) {
-        let trimmed = self.rest().trim_start();
-        if let Some(inside) = trimmed.strip_prefix('{') {
-            let end = self.text.len() - inside.len() + closing_brace(inside) + 1;
-            self.at = end.min(self.text.len());
-        }
-    }
-
-    /// `{lcm}`, as some set functions without a command.
-    fn holds_function(&self) -> bool {
-        const NAMES: [&str; 10] =
-            ["lcm", "gcd", "sin", "cos", "tan", "log", "ln", "arctan", "min", "max"];
-        let inside = self.rest().trim_start().strip_prefix('{');
-        inside.is_some_and(|inside| NAMES.contains(&&inside[..closing_brace(inside)]))
-    }
-
-    /// `\operatorname{arctan}` is the word.
-    fn operator_name(&mut self, start: usize) {
-        let trimmed = self.rest().trim_start_matches(['*', ' ']);
-        let Some(inside) = trimmed.strip_prefix('{') else { return };
-        let name = &inside[..closing_brace(inside)];
-        if name.len() > 1 && name.bytes().all(|byte| byte.is_ascii_alphabetic()) {
-            self.at = (self.text.len() - inside.len() + name.len() + 1).min(self.text.len());
-            self.push(TokenKind::Word(name.to_owned()), start);
-        }
-    }
-
-    fn follows_point(&self) -> bool {
-        self.found.last().is_some_and(|token| match &token.kind {
-            TokenKind::Digits(digits) => digits.contains('.'),
-            TokenKind::Sign(sign) => *sign == '.',
-            _ => false,
-        })
-    }
-
-    /// `\left.` and `\right.` stand for no bracket at all.
-    fn after_size(&mut self) {
-        if self.rest().starts_with('.') {
-            self.at += 1;
-        }
-    }
-
-    /// `\mathbb{R}` is a set, other letters of this style are letters.
-    fn blackboard(&mut self, start: usize) {
-        let trimmed = self.rest().trim_start();
-        for spelling in ["{R}", "R"] {
-            if trimmed.starts_with(spelling) {
-                self.at = self.text.len() - trimmed.len() + spelling.len();
-                return self.push(TokenKind::Sign(REALS), start);
-            }
-        }
-    }
-
-    fn text_command(&mut self, start: usize) {
-        let trimmed = self.rest().trim_start();
-        let Some(inside) = trimmed.strip_prefix('{') else { return };
-        let begin = self.text.len() - inside.len();
-        let end = closing_brace(inside);
-        self.at = (begin + end + 1).min(self.text.len());
-        let content = inside[..end].trim();
-        // Mathematics inside text, and numbers set as text, are read as what they are.
-        let plain = content.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ',' | '-'))
-            || is_list_of_letters(content);
-        if content.is_empty() {
-            self.spaced = true;
-        } else if plain || content.contains(['\\', '$']) {
-            let shift = begin + inside[..end].len() - inside[..end].trim_start().len();
-            for mut token in tokens(content) {
-                token.position += shift;
-                self.found.push(token);
-            }
-        } else if let Some((scale, rest)) = content.split_once(' ')
-            && number_word(scale).is_some()
-        {
-            // `million people`: a part of the number, and a unit.
-            self.push(TokenKind::Text(scale.to_owned()), start);
-            self.push(TokenKind::Text(rest.trim().to_owned()), start);
-        } else {
-            self.push(TokenKind::Text(content.to_owned()), start);
-        }
-    }
-
-    fn environment(&mut self, start: usize, begin: bool) {
-        let trimmed = self.rest().trim_start();
-        let Some(inside) = trimmed.strip_prefix('{') else { return };
-        let end = closing_brace(inside);
-        let name = inside[..end].trim_end_matches('*').to_owned();
-        self.at = (self.text.len() - inside.len() + end + 1).min(self.text.len());
-        if begin {
-            self.matrix_depth += 1;
-            if name == "array" && self.rest().trim_start().starts_with('{') {
-                let columns = &self.rest().trim_start()[1..];
-                self.at = (self.text.len() - columns.len() + closing_brace(columns) + 1)
-                    .min(self.text.len());
-            }
-            self.push(TokenKind::Begin(name), start);
-        } else {
-            self.matrix_depth = self.matrix_depth.saturating_sub(1);
-            self.push(TokenKind::End(name), start);
-        }
-    }
+/// The value of a raised digit.
+fn power_digit(sign: char) -> Option<u32> {
+    let (digit, _) = UNICODE_POWERS.iter().find(|(_, it)| *it == sign)?;
+    digit.parse().ok()
 }
 
 /// `.567` and no further digit.
@@ -471,24 +307,7 @@ pub(crate) fn closing_brace(inside: &str) -> usize {
     inside.len()
 }
 
-/// `A, C`: choices, set as text.
-fn is_list_of_letters(text: &str) -> bool {
-    let mut parts = text.split([',', ' ']).filter(|part| !part.is_empty());
-    text.contains(',')
-        && parts.all(|part| part.len() == 1 && part.as_bytes()[0].is_ascii_uppercase())
-}
-
 /// The number that a word behind a number multiplies it by.
 pub(crate) fn number_word(word: &str) -> Option<u64> {
     NUMBER_WORDS.iter().find(|(it, _)| it.eq_ignore_ascii_case(word)).map(|(_, value)| *value)
-}
-
-fn is_command(name: &str) -> bool {
-    const OTHERS: [&str; 22] = [
-        "frac", "dfrac", "tfrac", "sqrt", "boxed", "fbox", "text", "mbox", "mathrm", "left",
-        "right", "binom", "begin", "end", "sin", "cos", "tan", "log", "ln", "quad", "sum", "prod",
-    ];
-    OTHERS.contains(&name)
-        || GREEK.contains(&name)
-        || SIGN_COMMANDS.iter().any(|(it, _)| *it == name)
 }

@@ -6,6 +6,7 @@
 mod brackets;
 mod choice;
 mod expression;
+mod functions;
 mod marks;
 mod matrix;
 mod names;
@@ -144,8 +145,8 @@ struct Parser<'t> {
     degrees_until: Option<usize>,
     /// The unit of a sign of money before a number.
     money: Option<&'static str>,
-    /// Digits that an argument like `\frac12` left of its token.
-    split_digits: Option<(usize, usize)>,
+    /// What is left of a token of digits or letters, from which one was taken: of `\frac12`, of `xy^2`.
+    split: Option<(usize, usize)>,
 }
 
 type Parse<T> = Result<T, ParseError>;
@@ -162,7 +163,7 @@ impl<'t> Parser<'t> {
             brackets: 0,
             plus_minus: 1,
             met_plus_minus: false,
-            split_digits: None,
+            split: None,
             degrees_until: None,
             money: None,
         }
@@ -213,12 +214,12 @@ impl<'t> Parser<'t> {
 
     /// Tries `parse`, and goes back to where it began if that fails or gives nothing.
     fn attempt<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parse<Option<T>>) -> Option<T> {
-        let before = (self.at, self.bars, self.brackets, self.split_digits, self.met_plus_minus);
+        let before = (self.at, self.bars, self.brackets, self.split, self.met_plus_minus);
         let result = self.deeper(parse);
         if let Ok(Some(value)) = result {
             return Some(value);
         }
-        (self.at, self.bars, self.brackets, self.split_digits, self.met_plus_minus) = before;
+        (self.at, self.bars, self.brackets, self.split, self.met_plus_minus) = before;
         None
     }
 

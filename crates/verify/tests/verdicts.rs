@@ -131,6 +131,24 @@ fn what_is_no_set_is_not_another_than_itself() {
 }
 
 #[test]
+fn names_in_another_order_than_places_are_undecided() {
+    for (gold, answer) in [("(1,2,3)", "z=1,y=2,x=3"), ("b=1,a=2", "(1,2)")] {
+        let verdict = lenient(gold, answer).verdict;
+        assert!(matches!(verdict, Verdict::Undecided { .. }), "{gold} | {answer}: {verdict:?}");
+        assert_eq!(lenient("(1,2)", "x=2,y=1").verdict, Verdict::Wrong);
+    }
+}
+
+#[test]
+fn notation_that_is_not_known_is_not_read_as_another() {
+    for text in ["\\frac{d}{dx}x^2", "\\overline{3+4i}", "0.\\dot{1}8"] {
+        let verdict = lenient("2", text).verdict;
+        let Verdict::Unparseable { side, .. } = verdict else { panic!("{text}: {verdict:?}") };
+        assert_eq!(side, Side::Answer, "{text}");
+    }
+}
+
+#[test]
 fn what_has_no_value_is_undecided() {
     let texts = [
         "\\frac{1}{0}",

@@ -3,7 +3,7 @@
 //! Invariant: infinity is no number. It equals itself by sign, differs from every finite value, and
 //! arithmetic with it decides nothing.
 
-use super::{Found, value};
+use super::Found;
 use crate::expression::{Constant, Expression};
 use crate::verdict::Rule;
 
@@ -21,8 +21,7 @@ pub(crate) fn sign(expression: &Expression) -> Option<bool> {
 
 /// Compares where a side is infinite.
 pub(super) fn compare(left: &Expression, right: &Expression) -> Option<Found> {
-    let has =
-        |it: &Expression| value::any(it, &|part| *part == Expression::Constant(Constant::Infinity));
+    let has = |it: &Expression| it.any(&|part| *part == Expression::Constant(Constant::Infinity));
     let (has_left, has_right) = (has(left), has(right));
     if !has_left && !has_right {
         return None;

@@ -1,7 +1,7 @@
 //! Two values: marks first, then exact algebra, then decimals by their digits, then numbers.
 
 use num_bigint::BigInt;
-use num_traits::{Pow as _, Signed as _};
+use num_traits::{Pow as _, Signed as _, Zero as _};
 
 use super::{Found, infinity};
 use crate::exact::{NoForm, Quotient, normal_form};
@@ -66,24 +66,11 @@ fn radians(degrees: &Expression) -> Expression {
 }
 
 fn has_pi(expression: &Expression) -> bool {
-    any(expression, &|it| *it == Expression::Constant(Constant::Pi))
+    expression.any(&|it| *it == Expression::Constant(Constant::Pi))
 }
 
 fn is_constant(expression: &Expression) -> bool {
-    !any(expression, &|it| matches!(it, Expression::Symbol(_) | Expression::Call(..)))
-}
-
-pub(super) fn any(expression: &Expression, test: &impl Fn(&Expression) -> bool) -> bool {
-    test(expression)
-        || match expression {
-            Expression::Sum(items)
-            | Expression::Product(items)
-            | Expression::Apply(_, items)
-            | Expression::Call(_, items) => items.iter().any(|it| any(it, test)),
-            Expression::Power(base, exponent) => any(base, test) || any(exponent, test),
-            Expression::Series(series) => any(&series.body, test),
-            Expression::Number(_) | Expression::Symbol(_) | Expression::Constant(_) => false,
-        }
+    !expression.any(&|it| matches!(it, Expression::Symbol(_) | Expression::Call(..)))
 }
 
 /// The number of `5 m` or `5 m²`, if that is what it is.
@@ -137,9 +124,10 @@ fn by_form(
     if whole(left_form) != whole(right_form) && !(is_decimal(left) && is_decimal(right)) {
         decimal &= rational(left_form).is_some() && rational(right_form).is_some();
     }
+    let allowed = || allowed([(left, left_form), (right, right_form)], options);
     if let Some((left_form, right_form)) = left_form.zip(right_form) {
         if let Some((a, b)) = left_form.as_rational().zip(right_form.as_rational()) {
-            return rationals(&a, &b, decimal, options);
+            return rationals(&a, &b, decimal.then(allowed));
         }
         match left_form.equals(right_form) {
             Some(true) => return Found::Same(Rule::Algebra),
@@ -149,7 +137,7 @@ fn by_form(
             _ => {}
         }
     }
-    if decimal && let Some(found) = decimals(left, right, options) {
+    if decimal && let Some(found) = decimals(left, right, &allowed(), options) {
         return found;
     }
     if let Some(same) = modular::compare(left, right) {
@@ -166,13 +154,13 @@ fn by_form(
     }
 }
 
-fn rationals(left: &Rational, right: &Rational, decimal: bool, options: &Options) -> Found {
+fn rationals(left: &Rational, right: &Rational, bound: Option<Rational>) -> Found {
     if left == right {
         return Found::Same(Rule::Exact);
     }
     // Whole numbers match exactly or not at all, however they are written.
     let whole = left.is_integer() || right.is_integer();
-    if decimal && !whole && (left - right).abs() <= tolerance(options) {
+    if !whole && bound.is_some_and(|bound| (left - right).abs() <= bound) {
         return Found::Same(Rule::Decimal);
     }
     Found::Different(format!("{left} and {right}"))
@@ -183,12 +171,32 @@ fn tolerance(options: &Options) -> Rational {
     Rational::new(BigInt::from(1), BigInt::from(2) * BigInt::from(10).pow(options.precision))
 }
 
+/// How far two values may be apart of which one or both are decimals. Of decimals that go on behind
+/// the digits that count, half as many digits must agree from the first that isn't 0, too: 1.6 · 10⁻¹⁹
+/// is not 9.1 · 10⁻³¹, though both are nothing to six digits.
+fn allowed(sides: [(&Expression, Option<&Quotient>); 2], options: &Options) -> Rational {
+    let written = sides.into_iter().filter(|(side, _)| is_decimal(side));
+    let written: Option<Vec<Rational>> = written.map(|(_, form)| form?.as_rational()).collect();
+    let count = BigInt::from(10).pow(options.precision);
+    let goes_on = |value: &Rational| !(&count % value.denom()).is_zero();
+    let finer = written.filter(|values| values.iter().all(goes_on));
+    let size = finer.and_then(|values| values.into_iter().map(|value| value.abs()).max());
+    let most = tolerance(options);
+    let share = Rational::new(BigInt::from(1), BigInt::from(10).pow(options.precision / 2));
+    size.map_or_else(|| most.clone(), |size| (size * share).min(most.clone()))
+}
+
 /// A decimal beside an irrational constant.
-fn decimals(left: &Expression, right: &Expression, options: &Options) -> Option<Found> {
+fn decimals(
+    left: &Expression,
+    right: &Expression,
+    bound: &Rational,
+    options: &Options,
+) -> Option<Found> {
     if !is_constant(left) || !is_constant(right) {
         return None;
     }
-    Some(if numeric::within(left, right, &tolerance(options))? {
+    Some(if numeric::within(left, right, bound)? {
         Found::Same(Rule::Decimal)
     } else {
         Found::Different(format!("more than {} decimal digits apart", options.precision))
@@ -196,10 +204,7 @@ fn decimals(left: &Expression, right: &Expression, options: &Options) -> Option<
 }
 
 fn is_decimal(expression: &Expression) -> bool {
-    any(
-        expression,
-        &|it| matches!(it, Expression::Number(number) if number.decimal_places.is_some_and(|it| it > 0)),
-    )
+    expression.any(&|it| matches!(it, Expression::Number(number) if number.decimal_places.is_some_and(|it| it > 0)))
 }
 
 /// Symbols named by the order in which they appear.

@@ -112,6 +112,7 @@ pub(super) const GREEK: &[&str] = &[
     "Psi",
     "Omega",
     "ell",
+    "hbar",
 ];
 
 /// Two shapes of one letter.

@@ -4,10 +4,9 @@
 //! product; only the letters that texts use for functions call: `f(x)`, `P(A)`.
 
 use super::matrix::is_determinant;
-use super::names::{KnownWord, function, inverse, is_product_of_letters, known_word, single};
+use super::names::{KnownWord, function, is_product_of_letters, known_word, single};
 use super::{Parse, Parser};
-use crate::exact::substituted;
-use crate::expression::{Constant, Expression, Function, Rational, Series, SeriesKind};
+use crate::expression::{Constant, Expression, Function, Rational};
 use crate::lexer::{OPEN_SET, TokenKind};
 use crate::units;
 
@@ -59,16 +58,16 @@ impl Parser<'_> {
             } else {
                 return Ok(Expression::product(factors));
             }
-            if self.at == before && self.split_digits.is_none() {
+            if self.at == before && self.split.is_none() {
                 return Err(self.error("a factor"));
             }
         }
     }
 
     /// The next token can only be a factor of the product so far.
-    fn begins_factor(&self) -> bool {
+    pub(super) fn begins_factor(&self) -> bool {
         match self.kind() {
-            Some(TokenKind::Digits(_)) => self.split_digits.is_some() || !self.after_digits(),
+            Some(TokenKind::Digits(_)) => self.split.is_some() || !self.after_digits(),
             Some(TokenKind::Letter(_)) => true,
             Some(TokenKind::Word(word)) => {
                 known_word(word).is_some() || is_product_of_letters(word)
@@ -93,17 +92,50 @@ impl Parser<'_> {
         before.is_some_and(|token| matches!(token.kind, TokenKind::Digits(_)))
     }
 
+    /// A power; of letters that stand together only the last is raised: `xy^2` is x · y².
     pub(super) fn power(&mut self) -> Parse<Expression> {
+        let mut factors = self.leading_letters();
         let base = self.deeper(Self::postfix)?;
-        if self.take_degree_sign() {
-            return Ok(base);
+        factors.push(if self.take_degree_sign() || !self.take_sign('^') {
+            base
+        } else {
+            let exponent = self.exponent()?;
+            self.factorials(base.power(exponent))?
+        });
+        Ok(Expression::product(factors))
+    }
+
+    /// All but the last letter of a product of letters; the last stays for what follows.
+    fn leading_letters(&mut self) -> Vec<Expression> {
+        let (at, from) = self.split.unwrap_or((self.at, 0));
+        let Some(TokenKind::Word(word)) = self.tokens.get(at).map(|token| &token.kind) else {
+            return Vec::new();
+        };
+        let in_base = || {
+            let next = self.tokens.get(at + 1).map(|token| &token.kind);
+            let is_digit = |letter: u8| (b'A'..=b'F').contains(&letter);
+            next == Some(&TokenKind::Sign('_')) && word.bytes().all(is_digit)
+        };
+        if self.split.is_none() && (word == "cis" || !is_product_of_letters(word) || in_base()) {
+            return Vec::new();
         }
-        if !self.take_sign('^') {
-            return Ok(base);
+        let last = word.len() - 1;
+        if from < last {
+            self.split = Some((at, last));
         }
-        let exponent = self.exponent()?;
-        let raised = base.power(exponent);
-        self.factorials(raised)
+        word[from..last].chars().map(single).collect()
+    }
+
+    /// The first letter of a product of letters, which alone is an argument: `\frac ab`.
+    pub(super) fn one_letter(&mut self) -> Option<Expression> {
+        let (at, from) = self.split.unwrap_or((self.at, 0));
+        let TokenKind::Word(word) = &self.tokens.get(at)?.kind else { return None };
+        if self.split.is_none() && !is_product_of_letters(word) {
+            return None;
+        }
+        self.split = (from + 1 < word.len()).then_some((at, from + 1));
+        self.at = if self.split.is_some() { at } else { at + 1 };
+        word[from..].chars().next().map(single)
     }
 
     /// `°`, `^\circ` or `^{\circ}`: a mark of the value, not a power.
@@ -129,7 +161,7 @@ impl Parser<'_> {
     }
 
     /// An argument in degrees as radians.
-    fn in_radians(&self, argument: Expression) -> Expression {
+    pub(super) fn in_radians(&self, argument: Expression) -> Expression {
         if !self.is_after_degrees() {
             return argument;
         }
@@ -137,7 +169,7 @@ impl Parser<'_> {
         Expression::Product(vec![argument, turn, Expression::Constant(Constant::Pi)])
     }
 
-    fn exponent(&mut self) -> Parse<Expression> {
+    pub(super) fn exponent(&mut self) -> Parse<Expression> {
         let negative = self.take_sign('-');
         let exponent = if self.is_sign('{') { self.group()? } else { self.deeper(Self::postfix)? };
         Ok(if negative { exponent.negated() } else { exponent })
@@ -159,8 +191,8 @@ impl Parser<'_> {
     }
 
     pub(super) fn primary(&mut self) -> Parse<Expression> {
-        if self.split_digits.is_some() {
-            return self.rest_of_digits();
+        if self.split.is_some() {
+            return self.rest_of_token();
         }
         if let Some(value) = self.attempt(Self::choices) {
             return Ok(value);
@@ -259,7 +291,7 @@ impl Parser<'_> {
         Ok(inside)
     }
 
-    fn letter(&mut self, letter: String) -> Parse<Expression> {
+    pub(super) fn letter(&mut self, letter: String) -> Parse<Expression> {
         self.at += 1;
         match letter.as_str() {
             "pi" => return Ok(Expression::Constant(Constant::Pi)),
@@ -306,6 +338,7 @@ impl Parser<'_> {
                     | TokenKind::Text(part),
                 ) => text.push_str(part),
                 Some(TokenKind::Sign(sign)) if depth > 0 => text.push(*sign),
+                Some(TokenKind::Command(name)) if depth > 0 => text.push_str(name),
                 _ => return Err(self.error("a subscript")),
             }
             self.at += 1;
@@ -315,7 +348,7 @@ impl Parser<'_> {
         }
     }
 
-    fn arguments(&mut self) -> Parse<Vec<Expression>> {
+    pub(super) fn arguments(&mut self) -> Parse<Vec<Expression>> {
         self.expect_sign('(')?;
         self.brackets += 1;
         let mut arguments = Vec::new();
@@ -361,136 +394,6 @@ impl Parser<'_> {
                 Ok(Expression::product(factors))
             }
             None => Err(self.error("a value")),
-        }
-    }
-
-    fn command(&mut self, name: &str) -> Parse<Expression> {
-        self.at += 1;
-        match name {
-            "frac" => {
-                let (above, below) = (self.argument()?, self.argument()?);
-                Ok(Expression::Product(vec![above, below.inverted()]))
-            }
-            "binom" => {
-                let arguments = vec![self.argument()?, self.argument()?];
-                Ok(Expression::Apply(Function::Binomial, arguments))
-            }
-            "sqrt" => {
-                let mut arguments = Vec::new();
-                if self.take_sign('[') {
-                    arguments.push(self.deeper(Self::sum)?);
-                    self.expect_sign(']')?;
-                }
-                arguments.insert(0, self.argument()?);
-                Ok(Expression::Apply(Function::Root, arguments))
-            }
-            "overline" => self.argument(),
-            "det" => match self.kind() {
-                Some(TokenKind::Begin(_)) => self.determinant(),
-                _ => Err(self.error("a matrix")),
-            },
-            "sum" => self.series(SeriesKind::Sum),
-            "prod" => self.series(SeriesKind::Product),
-            _ => match function(name) {
-                Some(function) => self.apply(function, name),
-                None => {
-                    self.at -= 1;
-                    // An unknown command in a chain of equalities is some name: `1 = \zzz = 0`.
-                    let names = |token: Option<&TokenKind>| token == Some(&TokenKind::Sign('='));
-                    if names(self.kind_at(1)) {
-                        self.at += 1;
-                        return Ok(Expression::Symbol(format!("\\{name}")));
-                    }
-                    Err(self.error(&format!("a command that is known instead of `\\{name}`")))
-                }
-            },
-        }
-    }
-
-    /// A TeX argument: a group, or one token, of digits the first.
-    fn argument(&mut self) -> Parse<Expression> {
-        if self.is_sign('{') {
-            return self.group();
-        }
-        if self.split_digits.is_some() || matches!(self.kind(), Some(TokenKind::Digits(_))) {
-            return self.one_digit();
-        }
-        self.deeper(Self::primary)
-    }
-
-    fn series(&mut self, kind: SeriesKind) -> Parse<Expression> {
-        self.expect_sign('_')?;
-        self.expect_sign('{')?;
-        let Some(TokenKind::Letter(index)) = self.kind() else {
-            return Err(self.error("the index of a sum"));
-        };
-        let index = index.clone();
-        self.at += 1;
-        self.expect_sign('=')?;
-        let from = self.deeper(Self::sum)?;
-        self.expect_sign('}')?;
-        self.expect_sign('^')?;
-        let to = self.exponent()?;
-        let mut body = self.deeper(Self::product)?;
-        if index == "i" {
-            // Here it counts, and is no imaginary unit.
-            body = substituted(&body, &index, &Expression::Symbol(index.clone()));
-        }
-        Ok(Expression::Series(Box::new(Series { kind, index, from, to, body })))
-    }
-
-    /// A function and what it applies to: `\sin x`, `\sin^2(y)`, `\log_2 8`.
-    fn apply(&mut self, function: Function, name: &str) -> Parse<Expression> {
-        let mut base = None;
-        if self.take_sign('_') {
-            base = Some(self.argument()?);
-        }
-        let mut exponent = None;
-        if self.take_sign('^') {
-            exponent = Some(self.exponent()?);
-        }
-        let mut arguments = match self.is_sign('(') {
-            true => self.arguments()?,
-            false => vec![self.bare_argument()?],
-        };
-        if let (Function::Log, None, "log") = (function, &base, name)
-            && arguments.len() == 1
-        {
-            base = None;
-        }
-        if name == "lg" {
-            base = Some(Expression::integer(10));
-        }
-        arguments.extend(base);
-        if exponent == Some(Expression::integer(-1))
-            && let Some(inverse) = inverse(function)
-        {
-            return Ok(Expression::Apply(inverse, arguments));
-        }
-        let value = Expression::Apply(function, arguments);
-        Ok(match exponent {
-            Some(exponent) => value.power(exponent),
-            None => value,
-        })
-    }
-
-    /// What a function without brackets takes: factors up to a sign, a slash or another function.
-    fn bare_argument(&mut self) -> Parse<Expression> {
-        let mut factors = vec![self.deeper(Self::power)?];
-        while self.begins_factor() && !self.begins_function() {
-            factors.push(self.deeper(Self::power)?);
-        }
-        Ok(self.in_radians(Expression::product(factors)))
-    }
-
-    fn begins_function(&self) -> bool {
-        match self.kind() {
-            Some(TokenKind::Command(name)) => function(name).is_some(),
-            Some(TokenKind::Word(word)) => {
-                matches!(known_word(word), Some(KnownWord::Function(_)))
-            }
-            Some(TokenKind::Sign(sign)) => *sign == '(',
-            _ => false,
         }
     }
 }

@@ -32,16 +32,21 @@ impl Parser<'_> {
 
     fn matrix_term(&mut self, negative: bool) -> Parse<Vec<Vec<Expression>>> {
         let mut factor = None;
-        if !self.kind().is_some_and(is_matrix) && !self.is_sign('(') {
+        if !self.kind().is_some_and(is_matrix) && !self.is_sign('(') && !self.is_sign('[') {
             factor = Some(self.deeper(Self::product)?);
         }
-        let bracket = self.take_sign('(');
+        let bracket = match (self.take_sign('('), self.take_sign('[')) {
+            (true, false) => Some(')'),
+            (false, true) => Some(']'),
+            (false, false) => None,
+            (true, true) => return Err(self.error("a matrix")),
+        };
         let rows = match self.kind() {
             Some(TokenKind::Begin(_)) => self.matrix()?,
             _ => return Err(self.error("a matrix")),
         };
-        if bracket {
-            self.expect_sign(')')?;
+        if let Some(close) = bracket {
+            self.expect_sign(close)?;
         }
         let factor = match (factor, negative) {
             (None, false) => return Ok(rows),

@@ -139,6 +139,13 @@ impl Parser<'_> {
         };
         self.at += 1;
         self.expect_sign(if round { ')' } else { '}' })?;
+        if self
+            .tokens
+            .get(self.at)
+            .is_some_and(|next| matches!(next.kind, TokenKind::Digits(_)) && !next.spaced)
+        {
+            return Err(self.error("nothing behind digits that repeat"));
+        }
         let (Some(before), Some(period_value)) = (decimal(text), decimal(period)) else {
             return Err(self.error("digits that repeat"));
         };
@@ -270,31 +277,37 @@ impl Parser<'_> {
 
     /// The first digit of a token of digits; the rest stays for what follows.
     pub(super) fn one_digit(&mut self) -> Parse<Expression> {
-        let (at, from) = self.split_digits.unwrap_or((self.at, 0));
+        let (at, from) = self.split.unwrap_or((self.at, 0));
         let Some(TokenKind::Digits(digits)) = self.tokens.get(at).map(|token| &token.kind) else {
             return Err(self.error("a digit"));
         };
         let digit = digits[from..].chars().next().and_then(|digit| digit.to_digit(10));
         let digit = digit.ok_or_else(|| self.error("a digit"))?;
         if from + 1 < digits.len() {
-            self.split_digits = Some((at, from + 1));
+            self.split = Some((at, from + 1));
         } else {
-            self.split_digits = None;
+            self.split = None;
             self.at = at + 1;
         }
         Ok(Expression::integer(digit))
     }
 
-    /// Digits that arguments left of their token: the `3` of `\frac123`.
-    pub(super) fn rest_of_digits(&mut self) -> Parse<Expression> {
-        let Some((at, from)) = self.split_digits.take() else {
-            return Err(self.error("digits"));
-        };
-        let Some(TokenKind::Digits(digits)) = self.tokens.get(at).map(|token| &token.kind) else {
-            return Err(self.error("digits"));
-        };
-        self.at = at + 1;
-        decimal(&digits[from..]).map(Expression::Number).ok_or_else(|| self.error("a number"))
+    /// What arguments and factors left of a token: the `3` of `\frac123`, the `y` of `xy^2`.
+    pub(super) fn rest_of_token(&mut self) -> Parse<Expression> {
+        let split = self.split.take();
+        let rest = split.and_then(|(at, from)| Some((at, from, &self.tokens.get(at)?.kind)));
+        match rest {
+            Some((at, from, TokenKind::Digits(digits))) => {
+                self.at = at + 1;
+                let number = decimal(&digits[from..]).map(Expression::Number);
+                number.ok_or_else(|| self.error("a number"))
+            }
+            Some((at, from, TokenKind::Word(word))) => {
+                self.at = at;
+                self.letter(word[from..].to_owned())
+            }
+            _ => Err(self.error("digits or letters")),
+        }
     }
 }
 
