@@ -17,8 +17,8 @@ use sets::{pieces, relation_lists, relations_and_set, sets};
 
 use crate::exact::normal_form;
 use crate::expression::{Answer, Expression};
-use crate::numeric;
 use crate::verdict::{Options, Rule};
+use crate::{numerals, numeric};
 
 /// What a comparison found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,7 +103,13 @@ fn same(gold: &Answer, answer: &Answer, options: &Options) -> Found {
         (Words(left), Answer::Value(right)) | (Answer::Value(right), Words(left)) => {
             match letters(&right.expression) {
                 Some(right) => words(left, &right),
-                None => Found::different("words and a value"),
+                None => match numerals::spelled(left) {
+                    Some(number) => {
+                        let number = Expression::integer(number);
+                        value::same_expression(&number, &right.expression, options)
+                    }
+                    None => Found::different("words and a value"),
+                },
             }
         }
         (Tuple(left), Tuple(right)) => in_order(left, right, options),

@@ -18,6 +18,7 @@ mod expression;
 mod extract;
 mod lexer;
 mod modular;
+mod numerals;
 mod numeric;
 mod parser;
 mod units;

@@ -60,6 +60,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     let mut tokens = tokens(text);
     // Delimiters of mathematics and money.
     tokens.retain(|token| token.kind != TokenKind::Sign('$'));
+    marks::half_of_day(&mut tokens);
     trim(&mut tokens);
     brackets::turn_outward_ones(&mut tokens);
     if tokens.len() > MAX_TOKENS {

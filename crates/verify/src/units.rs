@@ -22,13 +22,19 @@ pub(crate) const fn currency(sign: char) -> Option<&'static str> {
 /// The mark that `text` is. Where it was `set` as text, any words are a unit; elsewhere only known
 /// ones are, since letters may be variables.
 pub(crate) fn mark(text: &str, set: bool) -> Option<Mark> {
-    let text = text.trim().trim_matches(['.', ',', '(', ')']).to_lowercase();
+    let given = text.trim().trim_matches(['.', ',', '(', ')']);
+    let text = given.to_lowercase();
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match text.as_str() {
         "%" | "percent" | "pct" | "percentage" | "per cent" => return Some(Mark::Percent),
         "degree" | "degrees" | "deg" => return Some(Mark::Degree),
         "" => return set.then_some(Mark::None),
         _ => {}
+    }
+    if let Some((unit, _)) =
+        CASED.iter().find(|(unit, anywhere)| *unit == given && (set || *anywhere))
+    {
+        return Some(Mark::Unit((*unit).to_owned()));
     }
     if let Some(unit) = known(&text) {
         return Some(Mark::Unit(unit.to_owned()));
@@ -39,12 +45,50 @@ pub(crate) fn mark(text: &str, set: bool) -> Option<Mark> {
             return Some(Mark::Unit(format!("{unit}^{exponent}")));
         }
     }
-    set.then(|| Mark::Unit(if text == "in" { "inch".to_owned() } else { text }))
+    set.then_some(Mark::Unit(text))
 }
 
 fn known(text: &str) -> Option<&'static str> {
     UNITS.iter().find(|(_, names)| names.contains(&text)).map(|(normal, _)| *normal)
 }
+
+/// Units whose case tells them apart, and whether they are known where they are not set as text too;
+/// the others are products of letters there.
+const CASED: &[(&str, bool)] = &[
+    ("meV", true),
+    ("eV", true),
+    ("keV", true),
+    ("MeV", true),
+    ("GeV", true),
+    ("TeV", true),
+    ("kJ", true),
+    ("MJ", false),
+    ("mJ", false),
+    ("Hz", true),
+    ("kHz", true),
+    ("MHz", true),
+    ("GHz", true),
+    ("mHz", true),
+    ("kPa", true),
+    ("MPa", true),
+    ("mPa", true),
+    ("kW", true),
+    ("MW", false),
+    ("mW", false),
+    ("MV", false),
+    ("mV", false),
+    ("mol", true),
+    ("M", false),
+    ("m", false),
+    ("G", false),
+    ("g", false),
+    ("K", false),
+    ("k", false),
+    ("S", false),
+    ("T", false),
+    ("t", false),
+    ("Mm", false),
+];
 
 /// An exponent, and the words for it before and after a unit.
 const POWERS: [(u32, &str, &str); 3] =
@@ -56,13 +100,13 @@ const UNITS: &[(&str, &[&str])] = &[
     ("cm", &["cm", "centimeter", "centimeters", "centimetre", "centimetres"]),
     ("m", &["meter", "meters", "metre", "metres"]),
     ("km", &["km", "kilometer", "kilometers", "kilometre", "kilometres"]),
-    ("inch", &["inch", "inches"]),
+    ("inch", &["inch", "inches", "in"]),
     ("foot", &["ft", "foot", "feet"]),
     ("yard", &["yd", "yard", "yards"]),
     ("mile", &["mile", "miles"]),
-    ("second", &["sec", "second", "seconds", "secs"]),
+    ("second", &["s", "sec", "second", "seconds", "secs"]),
     ("minute", &["minute", "minutes", "mins"]),
-    ("hour", &["hr", "hrs", "hour", "hours"]),
+    ("hour", &["h", "hr", "hrs", "hour", "hours"]),
     ("day", &["day", "days"]),
     ("week", &["week", "weeks"]),
     ("month", &["month", "months"]),
@@ -71,7 +115,7 @@ const UNITS: &[(&str, &[&str])] = &[
     ("kg", &["kg", "kilogram", "kilograms"]),
     ("pound", &["lb", "lbs", "pound", "pounds"]),
     ("ounce", &["oz", "ounce", "ounces"]),
-    ("litre", &["liter", "liters", "litre", "litres"]),
+    ("litre", &["l", "liter", "liters", "litre", "litres"]),
     ("ml", &["ml", "milliliter", "milliliters", "millilitre", "millilitres"]),
     ("gallon", &["gallon", "gallons"]),
     ("mph", &["mph", "miles per hour"]),

@@ -4,8 +4,29 @@
 
 use super::Parser;
 use crate::expression::Mark;
-use crate::lexer::TokenKind;
+use crate::lexer::{Token, TokenKind};
 use crate::units;
+
+/// `p.m.` and `PM` behind a time are words: `3:00 p.m.`, not 3 : (0 · p · m).
+pub(super) fn half_of_day(tokens: &mut Vec<Token>) {
+    let time = tokens.iter().position(|token| token.kind == TokenKind::Sign(':'));
+    let Some(start) = time.map(|colon| colon + 2).filter(|start| *start < tokens.len()) else {
+        return;
+    };
+    let (mut letters, mut idle) = (String::new(), true);
+    for token in &tokens[start..] {
+        match &token.kind {
+            TokenKind::Letter(part) | TokenKind::Word(part) => letters.push_str(part),
+            TokenKind::Sign('.') => {}
+            _ => idle = false,
+        }
+    }
+    let half = letters.to_ascii_lowercase();
+    if idle && (half == "am" || half == "pm") {
+        tokens[start].kind = TokenKind::Text(half);
+        tokens.truncate(start + 1);
+    }
+}
 
 impl Parser<'_> {
     /// What stands after a value: per cent, degrees, a unit.

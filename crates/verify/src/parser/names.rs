@@ -1,7 +1,7 @@
 //! Names with a meaning: functions, constants, and which words multiply.
 
 use crate::expression::{Constant, Expression, Function};
-use crate::units;
+use crate::{numerals, units};
 
 /// A word with a meaning of its own.
 pub(super) enum KnownWord {
@@ -34,6 +34,7 @@ pub(super) fn is_product_of_letters(word: &str) -> bool {
         && !is_capitalised(word)
         && known_word(word).is_none()
         && units::mark(word, false).is_none()
+        && numerals::spelled(&word.to_ascii_lowercase()).is_none()
         && !["and", "or", "the", "is", "are", "odd", "even", "yes", "no", "true", "none"]
             .iter()
             .any(|it| it.eq_ignore_ascii_case(word))

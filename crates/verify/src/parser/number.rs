@@ -382,6 +382,8 @@ pub(super) fn decimal_comma(tokens: &[Token]) -> Option<Expression> {
         || fraction.spaced
         || whole.contains('.')
         || digits.contains('.')
+        // `2,1` are two numbers far more often than one; `0,5` is one.
+        || (digits.len() == 1 && whole != "0")
         || (!grouped && digits.len() == 3 && whole.len() <= 3 && !whole.starts_with('0'))
     {
         return None;
