@@ -64,7 +64,7 @@ const WRITTEN: &str = r#"{"id":1,"gold":"1/2","answer":"0.5","verdict":"right","
 {"gold":"1/3","precision":2,"id":3,"answer":"0.33","verdict":"right","rule":"decimal"}
 {"id":4,"gold":24,"answer":25,"verdict":"wrong","rule":null}
 {"id":5,"gold":"5","answer":"5 +","verdict":"unparseable","rule":null}
-{"id":6,"gold":"5","answer":"1/0","note":{"kept":[1]},"verdict":"undecided","rule":null}
+{"id":6,"gold":"5","answer":"1/0","note":{"kept": [1]},"verdict":"undecided","rule":null}
 "#;
 
 const COUNTS: &str = "\
@@ -116,6 +116,24 @@ fn many_lines_keep_their_order() {
         );
         assert_eq!(line, expected);
     }
+}
+
+#[test]
+fn lines_come_back_as_they_were_and_half_characters_are_text() {
+    let harness = Harness::new();
+    let lines = "\u{feff}{\"id\": 123456789012345678901234567890, \"gold\": \"42\", \
+                 \"answer\": \"\\ud800 \\\\ud800 \\ud83d\\ude00 \\\\boxed{42}\"}\r\n\n";
+    std::fs::write(harness.path().join("pairs.jsonl"), lines).unwrap();
+    let shown = harness.run(&["verify", "--batch", "pairs.jsonl"]);
+    let written = "{\"id\":123456789012345678901234567890,\"gold\":\"42\",\
+                   \"answer\":\"\\ud800 \\\\ud800 \\ud83d\\ude00 \\\\boxed{42}\",\
+                   \"verdict\":\"right\",\"rule\":\"exact\"}\n";
+    assert!(shown.contains(written), "{shown}");
+    let bad =
+        "{\"gold\": \"1\", \"answer\": \"1\"}\n".bytes().chain(*b"\xff\n").collect::<Vec<u8>>();
+    std::fs::write(harness.path().join("bytes.jsonl"), bad).unwrap();
+    let shown = harness.run(&["verify", "--batch", "bytes.jsonl"]);
+    assert!(shown.contains("bytes.jsonl, line 2") && shown.contains("not UTF-8"), "{shown}");
 }
 
 #[test]

@@ -1,17 +1,21 @@
 //! A file of pairs: each line comes back with its verdict, in the order of the file.
 //!
 //! Invariant: a line is written with all its fields, or the whole file is refused before anything
-//! is written; lines are verified on all cores, which changes neither order nor verdicts.
+//! is written, its numbers and texts as they stood; lines are verified on all cores, which changes
+//! neither order nor verdicts.
 
+use std::borrow::Cow;
 use std::io::{BufWriter, Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
+use indexmap::IndexMap;
 use rayon::prelude::*;
 use rocstar_rollout::Opinion;
 use rocstar_verify::{Options, verify};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::name;
 use super::second::{self, Question, Second};
@@ -52,7 +56,8 @@ struct Asked {
 
 /// One line: its fields, and what to compare how.
 struct Pair {
-    fields: Map<String, Value>,
+    fields: IndexMap<String, Box<RawValue>>,
+    verdict: &'static str,
     gold: String,
     answer: String,
     options: Options,
@@ -61,7 +66,7 @@ struct Pair {
 impl Batch<'_> {
     pub(super) fn run(&self, options: &Options, terminal: Terminal) -> anyhow::Result<()> {
         let mut pairs = self.read(options)?;
-        let verdicts = verify_all(&mut pairs, terminal);
+        let verdicts = verify_all(&mut pairs, terminal)?;
         let asked = match self.second {
             Some(sandbox) => Some(ask_second(&mut pairs, verdicts, sandbox, terminal)?),
             None => None,
@@ -73,17 +78,23 @@ impl Batch<'_> {
 
     fn read(&self, options: &Options) -> anyhow::Result<Vec<Pair>> {
         let place = || format!("can't read {}", self.input.display());
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         if self.input == Path::new("-") {
-            std::io::stdin().lock().read_to_string(&mut text).with_context(place)?;
+            std::io::stdin().lock().read_to_end(&mut bytes).with_context(place)?;
         } else {
-            text = std::fs::read_to_string(self.input).with_context(place)?;
+            bytes = std::fs::read(self.input).with_context(place)?;
         }
+        // Some editors of another system begin a file so.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
         let mut pairs = Vec::new();
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-            let pair = pair(line, options)
-                .with_context(|| format!("{}, line {}", self.input.display(), index + 1))?;
-            pairs.push(pair);
+        for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
+            if line.trim_ascii().is_empty() {
+                continue;
+            }
+            let text = std::str::from_utf8(line).map_err(|_| WrongUse::error("not UTF-8"));
+            let pair = text.and_then(|line| pair(line, options));
+            let place = || format!("{}, line {}", self.input.display(), index + 1);
+            pairs.push(pair.with_context(place)?);
         }
         Ok(pairs)
     }
@@ -127,24 +138,29 @@ impl Batch<'_> {
 
 /// A line's fields, checked.
 fn pair(line: &str, defaults: &Options) -> anyhow::Result<Pair> {
-    let fields = match serde_json::from_str(line) {
-        Ok(Value::Object(fields)) => fields,
-        Ok(_) => return Err(WrongUse::error("not a JSON object")),
+    let fields: IndexMap<String, Box<RawValue>> = match serde_json::from_str(line) {
+        Ok(fields) => fields,
+        Err(error) if error.is_data() => return Err(WrongUse::error("not a JSON object")),
         Err(error) => return Err(WrongUse::error(format!("not JSON: {error}"))),
     };
-    let text = |name: &str| match fields.get(name) {
-        Some(Value::String(text)) => Ok(text.clone()),
+    let field = |name: &str| -> anyhow::Result<Option<Value>> {
+        let Some(raw) = fields.get(name) else { return Ok(None) };
+        let value = serde_json::from_str(&with_whole_characters(raw.get()));
+        value.map(Some).map_err(|error| WrongUse::error(format!("field `{name}`: {error}")))
+    };
+    let text = |name: &str| match field(name)? {
+        Some(Value::String(text)) => Ok(text),
         // Data sets of whole numbers hold them as numbers.
         Some(Value::Number(number)) => Ok(number.to_string()),
         Some(_) => Err(WrongUse::error(format!("field `{name}`: not a text"))),
         None => Err(WrongUse::error(format!("field `{name}` is missing"))),
     };
-    let flag = |name: &str, default: bool| match fields.get(name) {
+    let flag = |name: &str, default: bool| match field(name)? {
         None | Some(Value::Null) => Ok(default),
-        Some(Value::Bool(value)) => Ok(*value),
+        Some(Value::Bool(value)) => Ok(value),
         Some(_) => Err(WrongUse::error(format!("field `{name}`: neither true nor false"))),
     };
-    let precision = match fields.get("precision") {
+    let precision = match field("precision")? {
         None | Some(Value::Null) => defaults.precision,
         Some(value) => value
             .as_u64()
@@ -158,19 +174,53 @@ fn pair(line: &str, defaults: &Options) -> anyhow::Result<Pair> {
         strict: flag("strict", defaults.strict)?,
         allow_set_relation_comp: flag("allow_set_relation_comp", defaults.allow_set_relation_comp)?,
     };
-    Ok(Pair { gold: text("gold")?, answer: text("answer")?, options, fields })
+    let (gold, answer) = (text("gold")?, text("answer")?);
+    Ok(Pair { gold, answer, options, fields, verdict: "" })
+}
+
+/// Half a character (`\ud800` alone) is what Python writes of text that is no UTF-8, as models may
+/// make it; it stands for a character that is not known.
+fn with_whole_characters(json: &str) -> Cow<'_, str> {
+    if !json.contains("\\u") {
+        return Cow::Borrowed(json);
+    }
+    let unit = |at: usize| {
+        let digits = json.get(at..at + 6)?.strip_prefix("\\u")?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let mut whole = String::with_capacity(json.len());
+    let (mut at, mut kept) = (0, 0);
+    while let Some(found) = json[at..].find('\\') {
+        at += found;
+        let length = match (unit(at), unit(at + 6)) {
+            (Some(0xd800..0xdc00), Some(0xdc00..0xe000)) => 12,
+            (Some(0xd800..0xe000), _) => {
+                whole.push_str(&json[kept..at]);
+                whole.push_str("\\ufffd");
+                kept = at + 6;
+                6
+            }
+            // What is escaped may be a backslash itself.
+            _ => 2,
+        };
+        at = json.len().min(at + length);
+        while !json.is_char_boundary(at) {
+            at += 1;
+        }
+    }
+    whole.push_str(&json[kept..]);
+    Cow::Owned(whole)
 }
 
 /// Adds `verdict` and `rule` to each pair's fields; the questions of those left undecided.
-fn verify_all(pairs: &mut [Pair], terminal: Terminal) -> Vec<Option<Question>> {
+fn verify_all(pairs: &mut [Pair], terminal: Terminal) -> anyhow::Result<Vec<Option<Question>>> {
     let bar = terminal.bar("verifying", pairs.len() as u64);
     let questions = pairs.par_iter_mut().map(|pair| {
         let report = verify(&pair.gold, &pair.answer, &pair.options);
-        let rule = serde_json::to_value(report.rule).unwrap_or(Value::Null);
-        pair.fields.insert("verdict".to_owned(), name(&report.verdict).into());
-        pair.fields.insert("rule".to_owned(), rule);
+        pair.set_verdict(name(&report.verdict))?;
+        pair.fields.insert("rule".to_owned(), to_raw_value(&report.rule)?);
         bar.inc(1);
-        second::question(&report, &pair.options)
+        Ok(second::question(&report, &pair.options))
     });
     let questions = questions.collect();
     bar.finish_and_clear();
@@ -197,20 +247,23 @@ fn ask_second(
     for (pair, opinion) in open.into_iter().zip(opinions) {
         asked.decided += usize::from(matches!(opinion, Opinion::Right | Opinion::Wrong));
         asked.failed += usize::from(matches!(opinion, Opinion::Failed { .. }));
-        pair.fields.insert("verdict".to_owned(), second::verdict(&opinion).into());
-        pair.fields.insert("second_opinion".to_owned(), opinion.to_string().into());
+        pair.set_verdict(second::verdict(&opinion))?;
+        pair.fields.insert("second_opinion".to_owned(), to_raw_value(&opinion.to_string())?);
     }
     Ok(asked)
 }
 
+impl Pair {
+    fn set_verdict(&mut self, verdict: &'static str) -> anyhow::Result<()> {
+        self.verdict = verdict;
+        self.fields.insert("verdict".to_owned(), to_raw_value(verdict)?);
+        Ok(())
+    }
+}
+
 /// How often each verdict was given.
 fn counted(pairs: &[Pair]) -> Counts {
-    let count = |wanted: &str| {
-        pairs
-            .iter()
-            .filter(|pair| pair.fields.get("verdict").is_some_and(|it| it == wanted))
-            .count()
-    };
+    let count = |wanted: &str| pairs.iter().filter(|pair| pair.verdict == wanted).count();
     Counts {
         lines: pairs.len(),
         right: count("right"),
