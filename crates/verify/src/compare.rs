@@ -11,8 +11,9 @@ mod names;
 mod sets;
 mod value;
 
+use names::by_name;
+pub(crate) use names::named_items;
 pub(crate) use names::reduced;
-use names::{by_name, named_items};
 use sets::{pieces, relation_lists, relations_and_set, sets};
 
 use crate::exact::normal_form;

@@ -51,6 +51,8 @@ pub(crate) const OPEN_SET: char = '⦃';
 pub(crate) const CLOSE_SET: char = '⦄';
 /// The sign for `\$`: money, where `$` only delimits.
 pub(crate) const DOLLAR: char = '＄';
+/// The sign for `\approx`.
+pub(crate) const ABOUT: char = '≈';
 /// The sign for `\mathbb{R}`.
 pub(crate) const REALS: char = 'ℝ';
 
@@ -215,7 +217,8 @@ impl<'t> Lexer<'t> {
             '÷' | '∕' | '⁄' => '/',
             '⩽' => '≤',
             '⩾' => '≥',
-            '≈' | '≡' | '≅' => '=',
+            '≡' => '=',
+            '≅' => ABOUT,
             '∶' => ':',
             '′' | '’' => '\'',
             'º' => '°',

@@ -159,13 +159,24 @@ fn compared(gold: &Parsed, answer: &Parsed, options: &Options) -> Option<Found> 
     Some(found)
 }
 
-/// Pairs of readings beside the first ones: decimal commas, and choices with what they say.
+/// Pairs of readings beside the first ones: decimal commas, rounded values, and choices with what they
+/// say.
 fn other_readings(gold: &Parsed, answer: &Parsed) -> Vec<(Answer, Answer)> {
     let mut pairs = Vec::new();
     let comma = |parsed: &Parsed| parsed.decimal_comma.clone().map(Answer::from);
     let value =
         |parsed: &Parsed| matches!(parsed.answer, Answer::Value(_)).then(|| parsed.answer.clone());
     for (left, right) in [(comma(gold), value(answer)), (value(gold), comma(answer))] {
+        pairs.extend(left.zip(right));
+    }
+    let both = |parsed: &Parsed| [Some(parsed.answer.clone()), parsed.rounded.clone()];
+    let [gold_first, gold_rounded] = both(gold);
+    let [answer_first, answer_rounded] = both(answer);
+    for (left, right) in [
+        (gold_first, answer_rounded.clone()),
+        (gold_rounded.clone(), answer_first),
+        (gold_rounded, answer_rounded),
+    ] {
         pairs.extend(left.zip(right));
     }
     if let (Some(left), Some(right)) = (&gold.choice, &answer.choice) {

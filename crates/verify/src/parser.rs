@@ -7,17 +7,19 @@ mod brackets;
 mod choice;
 mod expression;
 mod functions;
+mod groups;
 mod marks;
 mod matrix;
 mod names;
 mod notation;
 mod number;
+mod rounded;
 mod words;
 
 pub(crate) use choice::Choice;
 
 use crate::expression::{Answer, Expression, Interval, Mark, Sign, Value};
-use crate::lexer::{CLOSE_SET, OPEN_SET, REALS, Token, TokenKind, tokens};
+use crate::lexer::{ABOUT, CLOSE_SET, OPEN_SET, REALS, Token, TokenKind, tokens};
 use crate::units;
 
 /// Longest text that is parsed, in bytes.
@@ -47,6 +49,8 @@ pub(crate) struct Parsed {
     pub(crate) decimal_comma: Option<Expression>,
     /// The other reading of `(A) 12`: one of several choices.
     pub(crate) choice: Option<Choice>,
+    /// The other reading of `\sqrt2 \approx 1.41`: what it was rounded to.
+    pub(crate) rounded: Option<Answer>,
 }
 
 /// Reads `text` as an answer.
@@ -66,15 +70,23 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, ParseError> {
     if tokens.len() > MAX_TOKENS {
         return Err(Parser::new(&[], 0).error("a shorter answer"));
     }
+    let exact = rounded::taken_as_equal(&mut tokens, text.len());
     let decimal_comma = number::decimal_comma(&tokens);
     let choice = choice::choice(&tokens, text.len());
-    match answer(&tokens, text.len()) {
-        Ok(answer) => Ok(Parsed { answer, decimal_comma, choice }),
+    let read = match groups::of_names(&tokens, text.len()) {
+        Some(tuples) => Ok(tuples),
+        None => answer(&tokens, text.len()),
+    };
+    match read {
+        Ok(all) => {
+            let (answer, rounded) = rounded::first_and_other(exact, all);
+            Ok(Parsed { answer, decimal_comma, choice, rounded })
+        }
         // A lone letter before what can't be read is still a choice.
         Err(error) => match &choice {
             Some(chosen) => {
                 let answer = Answer::Words(chosen.letter.to_lowercase().to_string());
-                Ok(Parsed { answer, decimal_comma, choice })
+                Ok(Parsed { answer, decimal_comma, choice, rounded: None })
             }
             None => Err(error),
         },
@@ -114,6 +126,7 @@ fn trim(tokens: &mut Vec<Token>) {
         matches!(token.kind, TokenKind::Sign('.' | ',' | ';' | ':' | '`') | TokenKind::Row)
     };
     let of_decimal = |token: Option<&Token>| matches!(token, Some(Token { kind: TokenKind::Digits(digits), .. }) if digits.contains('.'));
+    let is_equal = |token: &Token| matches!(token.kind, TokenKind::Sign('=' | ABOUT));
     while let Some(last) = tokens.last() {
         // The dots behind `0.333` are a part of it.
         let dots = last.kind == TokenKind::Sign('…');
@@ -124,8 +137,7 @@ fn trim(tokens: &mut Vec<Token>) {
         tokens.pop();
     }
     // So does a sign of equality that nothing stands before.
-    let leading =
-        tokens.iter().take_while(|token| idle(token) || token.kind == TokenKind::Sign('=')).count();
+    let leading = tokens.iter().take_while(|token| idle(token) || is_equal(token)).count();
     tokens.drain(..leading);
 }
 

@@ -1,7 +1,7 @@
 //! What only names an answer, and what it names: `x = 5` is 5, `a = 1, b = 2` are two named values.
 
 use super::{Found, at, same, value};
-use crate::expression::{Answer, Expression, Sign, Value};
+use crate::expression::{Answer, Expression, Function, Sign, Value};
 use crate::verdict::{Options, Rule};
 
 /// `x = 5` is 5, `x ∈ S` is S, `a = b = c` is c; inside lists and tuples too.
@@ -10,10 +10,13 @@ pub(crate) fn reduced(answer: &Answer) -> Answer {
         Answer::Relation { sides, signs } => {
             let last = sides.last();
             let equal = signs.iter().all(|sign| *sign == Sign::Equal);
-            let named = sides.len() > 2
-                || sides.first().is_some_and(|side| is_name(side) || !has_unknown(side));
+            let named = sides.len() > 2 || sides.first().is_some_and(is_name);
             match (last, signs.as_slice()) {
-                (Some(last), _) if equal && named => reduced(last),
+                (Some(last), _) if equal && (named || sides.iter().all(is_known)) => reduced(last),
+                // `5 = x`.
+                (Some(last), [Sign::Equal]) if is_name(last) && is_known(&sides[0]) => {
+                    reduced(&sides[0])
+                }
                 (Some(last), [Sign::In]) => reduced(last),
                 _ => answer.clone(),
             }
@@ -62,11 +65,9 @@ fn is_name(side: &Answer) -> bool {
     }
 }
 
-fn has_unknown(side: &Answer) -> bool {
-    match side {
-        Answer::Value(Value { expression, .. }) => !value::has_no_unknown(expression),
-        _ => true,
-    }
+/// A value without unknowns.
+fn is_known(side: &Answer) -> bool {
+    matches!(side, Answer::Value(Value { expression, .. }) if value::has_no_unknown(expression))
 }
 
 fn is_name_expression(expression: &Expression) -> bool {
@@ -74,13 +75,30 @@ fn is_name_expression(expression: &Expression) -> bool {
         Expression::Symbol(_) | Expression::Call(..) => true,
         Expression::Product(factors) => {
             factors.iter().all(|factor| matches!(factor, Expression::Symbol(_)))
+                || is_length(expression)
         }
-        _ => false,
+        _ => is_length(expression),
+    }
+}
+
+/// A length of geometry or a ratio of two: `|AB|`, `\frac{NO}{BO}`.
+fn is_length(expression: &Expression) -> bool {
+    let is_point = |it: &Expression| matches!(it, Expression::Symbol(name) if name.starts_with(|first: char| first.is_ascii_uppercase()));
+    let is_segment = |it: &Expression| matches!(it, Expression::Product(ends) if ends.len() == 2 && ends.iter().all(is_point));
+    match expression {
+        Expression::Apply(Function::Abs, inside) => inside.iter().all(is_segment),
+        Expression::Product(factors) => factors.iter().all(|factor| match factor {
+            Expression::Power(base, exponent) => {
+                is_segment(base) && **exponent == Expression::integer(-1)
+            }
+            other => is_segment(other),
+        }),
+        _ => is_segment(expression),
     }
 }
 
 /// The items of `a = 1, b = 2` with their names; nothing unless each item has a name of its own.
-pub(super) fn named_items(answer: &Answer) -> Option<Vec<(String, &Answer)>> {
+pub(crate) fn named_items(answer: &Answer) -> Option<Vec<(String, &Answer)>> {
     let items = match answer {
         Answer::List(items) | Answer::Set(items) => items.as_slice(),
         _ => return None,

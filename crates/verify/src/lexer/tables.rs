@@ -1,6 +1,6 @@
 //! The commands and signs that the lexer knows by name.
 
-use super::{CLOSE_SET, OPEN_SET};
+use super::{ABOUT, CLOSE_SET, OPEN_SET};
 
 /// Commands that are signs.
 pub(super) const SIGN_COMMANDS: &[(&str, char)] = &[
@@ -20,9 +20,9 @@ pub(super) const SIGN_COMMANDS: &[(&str, char)] = &[
     ("gt", '>'),
     ("ne", '≠'),
     ("neq", '≠'),
-    ("approx", '='),
+    ("approx", ABOUT),
     ("equiv", '='),
-    ("simeq", '='),
+    ("simeq", ABOUT),
     ("in", '∈'),
     ("cup", '∪'),
     ("bigcup", '∪'),

@@ -6,6 +6,11 @@ use super::{Parse, Parser, one_or, plain};
 use crate::expression::{Answer, Expression, Interval};
 use crate::lexer::TokenKind;
 
+/// Largest exponent of a matrix that is multiplied out.
+const MAX_MATRIX_POWER: u32 = 4;
+/// Most rows or columns of a matrix that is multiplied.
+const MAX_FACTOR_ROWS: usize = 6;
+
 impl Parser<'_> {
     /// A sum of matrices, each with a factor: `½ A + B`.
     pub(super) fn matrices(&mut self) -> Parse<Option<Answer>> {
@@ -35,6 +40,32 @@ impl Parser<'_> {
         if !self.kind().is_some_and(is_matrix) && !self.is_sign('(') && !self.is_sign('[') {
             factor = Some(self.deeper(Self::product)?);
         }
+        let mut rows = self.matrix_power()?;
+        while self.begins_matrix() {
+            self.take_sign('*');
+            let right = self.matrix_power()?;
+            rows = multiplied(&rows, &right).ok_or_else(|| self.error("a matrix that fits"))?;
+        }
+        let factor = match (factor, negative) {
+            (None, false) => return Ok(rows),
+            (None, true) => Expression::integer(-1),
+            (Some(factor), false) => factor,
+            (Some(factor), true) => factor.negated(),
+        };
+        let scale = |cell| Expression::product(vec![factor.clone(), cell]);
+        Ok(rows.into_iter().map(|row| row.into_iter().map(scale).collect()).collect())
+    }
+
+    /// The next token can only be a matrix that is multiplied with the one before.
+    fn begins_matrix(&self) -> bool {
+        let is_open = |kind: Option<&TokenKind>| matches!(kind, Some(TokenKind::Sign('(' | '[')));
+        let star = usize::from(self.is_sign('*'));
+        let open = usize::from(is_open(self.kind_at(star)));
+        self.kind_at(star + open).is_some_and(is_matrix)
+    }
+
+    /// A matrix in whichever brackets, as often as its exponent says.
+    fn matrix_power(&mut self) -> Parse<Vec<Vec<Expression>>> {
         let bracket = match (self.take_sign('('), self.take_sign('[')) {
             (true, false) => Some(')'),
             (false, true) => Some(']'),
@@ -48,14 +79,26 @@ impl Parser<'_> {
         if let Some(close) = bracket {
             self.expect_sign(close)?;
         }
-        let factor = match (factor, negative) {
-            (None, false) => return Ok(rows),
-            (None, true) => Expression::integer(-1),
-            (Some(factor), false) => factor,
-            (Some(factor), true) => factor.negated(),
+        if !self.take_sign('^') {
+            return Ok(rows);
+        }
+        let brace = self.take_sign('{');
+        let times = match self.kind() {
+            Some(TokenKind::Digits(digits)) => digits.parse().unwrap_or(0),
+            _ => 0,
         };
-        let scale = |cell| Expression::product(vec![factor.clone(), cell]);
-        Ok(rows.into_iter().map(|row| row.into_iter().map(scale).collect()).collect())
+        if !(1..=MAX_MATRIX_POWER).contains(&times) {
+            return Err(self.error("a small power of a matrix"));
+        }
+        self.at += 1;
+        if brace {
+            self.expect_sign('}')?;
+        }
+        let mut power = rows.clone();
+        for _ in 1..times {
+            power = multiplied(&power, &rows).ok_or_else(|| self.error("a square matrix"))?;
+        }
+        Ok(power)
     }
 
     pub(super) fn matrix(&mut self) -> Parse<Vec<Vec<Expression>>> {
@@ -141,6 +184,21 @@ fn is_matrix(kind: &TokenKind) -> bool {
 /// A matrix between bars is its determinant.
 pub(super) fn is_determinant(name: &str) -> bool {
     name == "vmatrix"
+}
+
+/// The product, where the shapes fit and it is small.
+fn multiplied(left: &[Vec<Expression>], right: &[Vec<Expression>]) -> Option<Vec<Vec<Expression>>> {
+    let columns = right.first()?.len();
+    let fits = left.iter().all(|row| row.len() == right.len());
+    if !fits || left.len().max(right.len()).max(columns) > MAX_FACTOR_ROWS {
+        return None;
+    }
+    let cell = |row: &Vec<Expression>, column: usize| {
+        let down = right.iter().map(|other| other[column].clone());
+        let terms = row.iter().cloned().zip(down).map(|(a, b)| Expression::product(vec![a, b]));
+        Expression::sum(terms.collect())
+    };
+    Some(left.iter().map(|row| (0..columns).map(|column| cell(row, column)).collect()).collect())
 }
 
 fn added(sum: Vec<Vec<Expression>>, rows: Vec<Vec<Expression>>) -> Option<Vec<Vec<Expression>>> {

@@ -38,6 +38,7 @@ pub(super) fn is_product_of_letters(word: &str) -> bool {
         && !["and", "or", "the", "is", "are", "odd", "even", "yes", "no", "true", "none"]
             .iter()
             .any(|it| it.eq_ignore_ascii_case(word))
+        || word == "NO"
 }
 
 /// `June`: a name. `Ab` may be two points.
