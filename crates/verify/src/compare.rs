@@ -8,6 +8,7 @@ mod cases;
 mod inequality;
 pub(crate) mod infinity;
 mod names;
+mod parameters;
 mod sets;
 mod value;
 
@@ -62,6 +63,9 @@ const MAX_ELEMENTS: usize = 80;
 
 /// Compares an answer with the gold one.
 pub(crate) fn compare(gold: &Answer, answer: &Answer, options: &Options) -> Found {
+    if let Some(found) = parameters::compare(gold, answer, options) {
+        return found;
+    }
     if let (Some(left), Some(right)) = (named_items(gold), named_items(answer))
         && let Some(found) = by_name(&left, &right, options)
     {
