@@ -6,12 +6,14 @@
 //! models and data sets that follow no format.
 
 mod boxes;
+mod emphasis;
 mod pieces;
 
 use std::borrow::Cow;
 
 use boxes::{boxes, joined_boxes};
-use pieces::{bare_number, formulas, last_number, stands_alone};
+pub(crate) use emphasis::without_emphasis;
+use pieces::{bare_number, count_of_things, formulas, is_name, joined, last_number, stands_alone};
 use serde::{Deserialize, Serialize};
 
 /// How an answer is looked for.
@@ -75,12 +77,12 @@ fn lenient(text: &str) -> Vec<Candidate<'_>> {
     let mut found = Vec::new();
     let phrase = after_phrase(text);
     if let Some((boxed, end)) = joined_boxes(text) {
-        // A box is the author's own mark, unless the answer is announced after it.
+        // A box is the author's own mark, unless the answer is announced after it: just the answer,
+        // not a sentence in which some number stands.
         if let Some((at, rest)) = phrase
             && at > end
         {
             found.push(candidate(ExtractionRule::Phrase, rest));
-            pieces(rest, ExtractionRule::Phrase, &mut found);
         }
         found.push(Candidate { rule: ExtractionRule::Boxed, text: boxed });
         return found;
@@ -107,18 +109,26 @@ fn pieces<'t>(text: &'t str, rule: ExtractionRule, found: &mut Vec<Candidate<'t>
     let place = |piece: &str| piece.as_ptr() as usize - text.as_ptr() as usize;
     let all = formulas(text);
     // A lone letter names what is asked for.
-    let (names, values): (Vec<&str>, Vec<&str>) = all
-        .into_iter()
-        .partition(|it| it.len() <= 2 && it.bytes().all(|b| b.is_ascii_alphabetic()));
+    let (names, values): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|it| is_name(it));
+    let values = joined(text, values);
     let mut pieces: Vec<(usize, ExtractionRule, &str)> =
         values.iter().rev().take(3).map(|it| (place(it), ExtractionRule::Formula, *it)).collect();
     for mark in [" is ", " are ", "="] {
-        if let Some(at) = text.rfind(mark) {
+        if let Some(at) = text.rfind(mark).filter(|at| mark != "=" || !is_joined(&text[..*at])) {
             let rest = sentence(&text[at + mark.len()..]);
+            if let Some(number) = count_of_things(rest) {
+                pieces.push((place(rest), ExtractionRule::Number, number));
+            }
             pieces.push((place(rest), ExtractionRule::Tail, rest));
         }
     }
-    if let Some(number) = last_number(text).filter(|number| stands_alone(text, number)) {
+    let is_last_of_several = |number: &str| {
+        let before = text[..place(number)].trim_end().strip_suffix('=');
+        before.is_some_and(is_joined)
+    };
+    if let Some(number) =
+        last_number(text).filter(|number| stands_alone(text, number) && !is_last_of_several(number))
+    {
         pieces.push((place(number), ExtractionRule::Number, sentence(number)));
         pieces.push((place(number), ExtractionRule::Number, bare_number(number)));
     }
@@ -179,7 +189,15 @@ fn last_tag(text: &str) -> Option<&str> {
     Some(inside.split("</answer>").next().unwrap_or(inside).trim())
 }
 
-/// The rest of the sentence after the last phrase that announces an answer.
+/// Whether what stands before a `=` is one of several equations: `x = 2 and y`.
+fn is_joined(before: &str) -> bool {
+    let Some(equation) = before.rfind('=') else { return false };
+    let between = &before[equation + 1..];
+    let ends = between.contains(". ") || between.contains('\n');
+    !ends && [" and ", " or ", ","].iter().any(|joining| between.contains(joining))
+}
+
+/// The rest of the sentence after the last phrase that announces an answer, without its reasons.
 fn after_phrase(text: &str) -> Option<(usize, &str)> {
     const PHRASES: [&str; 8] = [
         "####",
@@ -195,7 +213,24 @@ fn after_phrase(text: &str) -> Option<(usize, &str)> {
     let found = PHRASES.iter().filter_map(|it| Some((lower.rfind(it)? + it.len(), it.len())));
     let (end, _) = found.max_by_key(|(end, length)| (*end, *length))?;
     let rest = text[end..].trim_start_matches([':', '*', ' ', '\n', '\t']);
-    (!rest.is_empty()).then(|| (end, sentence(rest)))
+    let rest = sentence(rest);
+    const REASONS: [&str; 5] = [", not ", " because ", ", since ", " since ", ", which "];
+    let reason = REASONS.iter().filter_map(|it| rest.find(it)).min();
+    let rest = rest[..reason.unwrap_or(rest.len())].trim_end_matches(',');
+    let rest = unquoted(rest);
+    (!rest.is_empty()).then_some((end, rest))
+}
+
+/// What stands between quotation marks, also escaped ones.
+fn unquoted(text: &str) -> &str {
+    let inside = text.trim_end_matches('.');
+    for quote in ["\\\"", "\"", "'"] {
+        let stripped = inside.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
+        if let Some(inside) = stripped.filter(|it| !it.contains(quote)) {
+            return inside;
+        }
+    }
+    text
 }
 
 /// Up to the first full stop that ends a sentence, or the end of the line.

@@ -25,9 +25,11 @@ mod units;
 mod verdict;
 mod work;
 
+use std::borrow::Cow;
+
 use compare::Found;
 use expression::Answer;
-use extract::{Candidate, candidates};
+use extract::{Candidate, candidates, without_emphasis};
 pub use extract::{Extraction, ExtractionRule};
 use parser::{Choice, ParseError, Parsed, parse};
 pub use verdict::{Options, Report, Rule, Side, Understood, Verdict};
@@ -79,7 +81,15 @@ struct Read {
     words: Option<Answer>,
 }
 
+/// Most words that are an answer and no sentence.
+const MOST_WORDS: usize = 3;
+
 impl Read {
+    /// Whether it is all that was said.
+    const fn is_of_whole_text(&self) -> bool {
+        matches!(self.rule, Some(ExtractionRule::Whole | ExtractionRule::Phrase))
+    }
+
     fn understood(self) -> Understood {
         let normal_form =
             self.parsed.map_or_else(|_| String::new(), |it| display::text(&it.answer));
@@ -89,25 +99,35 @@ impl Read {
 
 /// The first candidate that can be read; mathematics before words.
 fn read(text: &str, extraction: Extraction) -> Read {
-    let mut words = None;
+    let mut words: Option<Read> = None;
     let mut failed = None;
-    for Candidate { rule, text } in candidates(text, extraction) {
+    let text = match extraction {
+        Extraction::Strict => Cow::Borrowed(text),
+        Extraction::Lenient => without_emphasis(text),
+    };
+    for Candidate { rule, text } in candidates(&text, extraction) {
         let parsed = parse(&text);
         let read = Read { rule: Some(rule), text: text.into_owned(), parsed, words: None };
         match &read.parsed {
-            Ok(Parsed { answer: Answer::Words(_), .. }) => {
+            Ok(Parsed { answer: Answer::Words(said), .. }) => {
+                let is_sentence = said.split(' ').count() > MOST_WORDS;
                 // Words that some rule set apart are an answer, a whole sentence hardly is.
-                let apart = matches!(
-                    rule,
-                    ExtractionRule::Boxed
-                        | ExtractionRule::BoxInTag
-                        | ExtractionRule::Tag
-                        | ExtractionRule::Formula
-                );
+                let apart = match rule {
+                    ExtractionRule::Boxed | ExtractionRule::BoxInTag => return read,
+                    ExtractionRule::Tag => !is_sentence,
+                    ExtractionRule::Formula => true,
+                    _ => false,
+                };
                 if apart || read.parsed.as_ref().is_ok_and(|it| it.choice.is_some()) {
                     return words.unwrap_or(read);
                 }
-                words.get_or_insert(read);
+                // What a sentence ends with says more than the sentence: `The winner is Alice.`
+                let ends = rule == ExtractionRule::Tail && !is_sentence;
+                if ends && words.as_ref().is_some_and(Read::is_of_whole_text) {
+                    words = Some(read);
+                } else {
+                    words.get_or_insert(read);
+                }
             }
             Ok(_) => {
                 let words = words.and_then(|it: Read| it.parsed.ok()).map(|it| it.answer);

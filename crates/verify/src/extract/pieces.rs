@@ -29,6 +29,27 @@ pub(super) fn formulas(text: &str) -> Vec<&str> {
     found
 }
 
+/// Formulas of `text`, those that "and" or "or" joins as one: `$x = 2$ or $x = 3$`.
+pub(super) fn joined<'t>(text: &'t str, formulas: Vec<&'t str>) -> Vec<&'t str> {
+    let place = |piece: &str| piece.as_ptr() as usize - text.as_ptr() as usize;
+    let mut all: Vec<&str> = Vec::with_capacity(formulas.len());
+    for formula in formulas {
+        let start = all.last().map(|last| (place(last), place(last) + last.len()));
+        let run = start.filter(|(_, end)| {
+            let gap = text[*end..place(formula)].trim_matches(['$', ' ', ',']);
+            let gap = gap.trim_start_matches("\\)").trim_end_matches("\\(");
+            matches!(gap.trim_matches([' ', ',']), "and" | "or")
+        });
+        if let Some((start, _)) = run {
+            all.pop();
+            all.push(&text[start..place(formula) + formula.len()]);
+        } else {
+            all.push(formula);
+        }
+    }
+    all
+}
+
 /// Where `close` stands first, not counting `\$`.
 fn closing(text: &str, close: &str) -> Option<usize> {
     let escaped = |at: usize| close == "$" && text[..at].ends_with('\\');
@@ -65,7 +86,8 @@ pub(super) fn stands_alone(text: &str, number: &str) -> bool {
     let last = before.chars().next_back();
     let apart =
         last.is_none_or(|c| opens(c) || c == '(' && before.trim_end_matches('(').ends_with(opens));
-    let word_before = before.trim_end_matches(|c: char| opens(c) || c == '(');
+    let word_before = before.strip_suffix("\\$").unwrap_or(before);
+    let word_before = word_before.trim_end_matches(|c: char| opens(c) || c == '(');
     // A word, or the end of a clause; no sign and no command.
     let command = word_before.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let follows_prose = word_before.is_empty()
@@ -81,7 +103,78 @@ pub(super) fn stands_alone(text: &str, number: &str) -> bool {
         Some(c) => c.is_whitespace() || c.is_alphabetic() || ".,;:?%°$€£¥*)\"'”`<".contains(c),
     };
     let continues = after.trim_start().starts_with(['+', '^', '/', '×', '·', '=', '−']);
-    apart && follows_prose && ends && !continues
+    let is_all = !in_open_bracket(before) && !is_bounded(before);
+    apart && follows_prose && ends && !continues && is_all
+}
+
+/// Whether a bracket is open that holds something before the number: `(1, `.
+fn in_open_bracket(before: &str) -> bool {
+    let mut open = Vec::new();
+    for (at, sign) in before.char_indices() {
+        match sign {
+            '(' | '[' | '{' => open.push(at + 1),
+            ')' | ']' | '}' => {
+                open.pop();
+            }
+            _ => {}
+        }
+    }
+    open.last().is_some_and(|at| before[*at..].contains([',', ';']))
+}
+
+/// Whether the words before the number make it a part, a bound or the opposite of an answer: "1 and",
+/// "at least", "is not".
+fn is_bounded(before: &str) -> bool {
+    const JOINING: [&str; 19] = [
+        "and",
+        "or",
+        "than",
+        "least",
+        "most",
+        "between",
+        "over",
+        "under",
+        "above",
+        "below",
+        "from",
+        "to",
+        "exceed",
+        "exceeds",
+        "exceeding",
+        "beyond",
+        "within",
+        "minus",
+        "plus",
+    ];
+    let words = before.split_whitespace().rev();
+    let mut words =
+        words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '\''));
+    let is = |word: &str, list: &[&str]| list.iter().any(|it| it.eq_ignore_ascii_case(word));
+    let Some(last) = words.next() else { return false };
+    let denies =
+        |word: &str| is(word, &["not", "never", "cannot", "neither"]) || word.ends_with("n't");
+    is(last, &JOINING)
+        || denies(last)
+        || words.take(2).take_while(|word| !word.contains(char::is_numeric)).any(denies)
+}
+
+/// The number of `72 clips`: words follow, and nothing else.
+pub(super) fn count_of_things(text: &str) -> Option<&str> {
+    let number = bare_number(text.trim_start());
+    let things = text.trim().strip_prefix(number)?;
+    let mut words = things.trim_end_matches('.').chars();
+    let is_number = number.starts_with(|first: char| first.is_ascii_digit());
+    let is_words =
+        words.next() == Some(' ') && words.all(|c| c.is_alphabetic() || " -,".contains(c));
+    (is_number && is_words).then_some(number)
+}
+
+/// A formula that only names what is asked for: `x`, `AB`, `f(x)`.
+pub(super) fn is_name(formula: &str) -> bool {
+    let (name, arguments) = formula.split_once('(').unwrap_or((formula, ")"));
+    let is_letters = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let inside = arguments.strip_suffix(')');
+    !name.is_empty() && name.len() <= 2 && is_letters(name) && inside.is_some_and(is_letters)
 }
 
 /// The number itself, with what parts and separates its digits.

@@ -40,6 +40,12 @@ pub(super) fn choice(tokens: &[Token], end_position: usize) -> Option<Choice> {
             _ => return None,
         },
         TokenKind::Letter(letter) if sign(1, &[')', '.']) => (letter.as_str(), 2),
+        // `A: 5` with a space; `A:5` is a proportion.
+        TokenKind::Letter(letter)
+            if sign(1, &[':']) && tokens.get(2).is_some_and(|next| next.spaced) =>
+        {
+            (letter.as_str(), 2)
+        }
         _ => return None,
     };
     // `(b)` may be a choice too, `b.` hardly.

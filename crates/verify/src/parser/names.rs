@@ -35,9 +35,12 @@ pub(super) fn is_product_of_letters(word: &str) -> bool {
         && known_word(word).is_none()
         && units::mark(word, false).is_none()
         && numerals::spelled(&word.to_ascii_lowercase()).is_none()
-        && !["and", "or", "the", "is", "are", "odd", "even", "yes", "no", "true", "none"]
-            .iter()
-            .any(|it| it.eq_ignore_ascii_case(word))
+        && ![
+            "and", "or", "the", "is", "are", "odd", "even", "yes", "no", "true", "none", "not",
+            "so", "we", "done", "per",
+        ]
+        .iter()
+        .any(|it| it.eq_ignore_ascii_case(word))
         || word == "NO"
 }
 
