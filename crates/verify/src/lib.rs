@@ -77,7 +77,8 @@ struct Read {
     rule: Option<ExtractionRule>,
     text: String,
     parsed: Result<Parsed, ParseError>,
-    /// The other reading, where mathematics was found among words: `June 20`.
+    /// The other reading: all of it, where mathematics was found among words (`June 20`), or what a
+    /// sentence ends with.
     words: Option<Answer>,
 }
 
@@ -121,12 +122,14 @@ fn read(text: &str, extraction: Extraction) -> Read {
                 if apart || read.parsed.as_ref().is_ok_and(|it| it.choice.is_some()) {
                     return words.unwrap_or(read);
                 }
-                // What a sentence ends with says more than the sentence: `The winner is Alice.`
+                // What a sentence ends with may be the answer: `The winner is Alice.`
                 let ends = rule == ExtractionRule::Tail && !is_sentence;
-                if ends && words.as_ref().is_some_and(Read::is_of_whole_text) {
-                    words = Some(read);
-                } else {
-                    words.get_or_insert(read);
+                match &mut words {
+                    Some(whole) if ends && whole.is_of_whole_text() => {
+                        whole.words = Some(Answer::Words(said.clone()));
+                    }
+                    Some(_) => {}
+                    None => words = Some(read),
                 }
             }
             Ok(_) => {
