@@ -253,8 +253,8 @@ enum Door {
 pub(crate) enum Work {
     /// New requests, perhaps none.
     Jobs(Vec<Job>),
-    /// The engine is to stop.
-    Stop,
+    /// The engine is to stop, and these requests came before that.
+    Stop(Vec<Job>),
 }
 
 impl Shared {
@@ -302,9 +302,10 @@ impl Shared {
         while idle && inbox.jobs.is_empty() && matches!(inbox.door, Door::Open) {
             inbox = self.arrived.wait(inbox).unwrap_or_else(PoisonError::into_inner);
         }
+        let jobs = std::mem::take(&mut inbox.jobs);
         match inbox.door {
-            Door::Open => Work::Jobs(std::mem::take(&mut inbox.jobs)),
-            Door::Closed { .. } => Work::Stop,
+            Door::Open => Work::Jobs(jobs),
+            Door::Closed { .. } => Work::Stop(jobs),
         }
     }
 

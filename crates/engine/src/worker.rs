@@ -92,7 +92,8 @@ impl Worker {
         loop {
             match self.shared.work(self.scheduler.is_empty()) {
                 Work::Jobs(jobs) => self.accept(jobs),
-                Work::Stop => {
+                Work::Stop(jobs) => {
+                    self.accept(jobs);
                     self.end_all(&FinishReason::Cancelled);
                     return "it was stopped".to_owned();
                 }

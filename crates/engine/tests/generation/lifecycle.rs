@@ -50,6 +50,23 @@ fn what_runs_when_the_engine_is_dropped_ends_as_cancelled() {
 }
 
 #[test]
+fn what_was_not_begun_when_the_engine_is_dropped_ends_as_cancelled() {
+    for _ in 0..20 {
+        let engine = endless_engine(&options());
+        let mut running = engine.generate(request(prompt(1, 10), ENDLESS, 0)).unwrap();
+        assert!(matches!(running.next_blocking(), Some(Event::Token(_))));
+        // The engine is within a step now, and fetches these after it or never.
+        let late: Vec<_> = (1..4)
+            .map(|sample| engine.generate(request(prompt(1, 10), ENDLESS, sample)).unwrap())
+            .collect();
+        drop(engine);
+        for generation in late {
+            assert_eq!(generation.collect_blocking().finished.reason, FinishReason::Cancelled);
+        }
+    }
+}
+
+#[test]
 fn more_than_may_wait_are_refused_and_told() {
     let engine =
         engine(EngineOptions { max_running: 2, max_waiting: 3, step_tokens: 32, ..options() });
