@@ -13,7 +13,9 @@ use std::borrow::Cow;
 
 use boxes::{boxes, joined_boxes};
 pub(crate) use emphasis::without_emphasis;
-use pieces::{bare_number, count_of_things, formulas, is_name, joined, last_number, stands_alone};
+use pieces::{
+    bare_number, count_of_things, formulas, is_denied, is_name, joined, last_number, stands_alone,
+};
 use serde::{Deserialize, Serialize};
 
 /// How an answer is looked for.
@@ -111,8 +113,10 @@ fn pieces<'t>(text: &'t str, rule: ExtractionRule, found: &mut Vec<Candidate<'t>
     // A lone letter names what is asked for.
     let (names, values): (Vec<&str>, Vec<&str>) = all.into_iter().partition(|it| is_name(it));
     let values = joined(text, values);
+    let said =
+        values.iter().filter(|it| !is_denied(text[..place(it)].trim_end_matches(['$', '\\', '('])));
     let mut pieces: Vec<(usize, ExtractionRule, &str)> =
-        values.iter().rev().take(3).map(|it| (place(it), ExtractionRule::Formula, *it)).collect();
+        said.rev().take(3).map(|it| (place(it), ExtractionRule::Formula, *it)).collect();
     for mark in [" is ", " are ", "="] {
         if let Some(at) = text.rfind(mark).filter(|at| mark != "=" || !is_joined(&text[..*at])) {
             let rest = sentence(&text[at + mark.len()..]);

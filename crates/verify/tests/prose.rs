@@ -42,6 +42,9 @@ const RIGHT: &[(&str, &str)] = &[
     ("\\frac34", "So $x = \\frac{3}{4}$, and we are done."),
     ("42", "The answer is 42, not 43."),
     ("42", "The answer is 42 because 6 times 7 is 42."),
+    ("42", "The expression simplifies to $42$."),
+    ("42", "It is not 41 but $42$."),
+    ("42", "<b>42</b>"),
     ("72", "So the total is 48 + 24 = 72 clips."),
     ("42", "<answer>The result is 42</answer>"),
     ("42", "I am not sure, perhaps 7, I tried 42."),
@@ -74,6 +77,17 @@ const NOT_RIGHT: &[(&str, &str)] = &[
     ("Alice", "The winner is not Alice."),
     ("A", "The answer is not A because 3 is odd."),
     ("3", "**(1, 3)**"),
+    ("42", "The answer is not $42$."),
+    ("42", "It is not $42$."),
+    ("42", "The answer is not \\(42\\)."),
+    ("42", "The answer is at least $42$."),
+    ("42", "The answer is greater than $42$."),
+    ("42", "The answer cannot be $x = 42$."),
+    ("42", "We do not get $42$."),
+    ("42", "We don’t get $42$."),
+    ("\\sqrt2", "The answer is not $\\sqrt2$."),
+    ("42", "The answer is > 42."),
+    ("42", "#### > 42"),
 ];
 
 #[test]

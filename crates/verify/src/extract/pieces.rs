@@ -125,37 +125,40 @@ fn in_open_bracket(before: &str) -> bool {
 /// Whether the words before the number make it a part, a bound or the opposite of an answer: "1 and",
 /// "at least", "is not".
 fn is_bounded(before: &str) -> bool {
-    const JOINING: [&str; 19] = [
-        "and",
-        "or",
-        "than",
-        "least",
-        "most",
-        "between",
-        "over",
-        "under",
-        "above",
-        "below",
-        "from",
-        "to",
-        "exceed",
-        "exceeds",
-        "exceeding",
-        "beyond",
-        "within",
-        "minus",
-        "plus",
+    const JOINING: [&str; 13] = [
+        "and", "or", "over", "under", "above", "below", "about", "around", "roughly", "from", "to",
+        "minus", "plus",
     ];
-    let words = before.split_whitespace().rev();
-    let mut words =
-        words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric() && c != '\''));
-    let is = |word: &str, list: &[&str]| list.iter().any(|it| it.eq_ignore_ascii_case(word));
-    let Some(last) = words.next() else { return false };
-    let denies =
-        |word: &str| is(word, &["not", "never", "cannot", "neither"]) || word.ends_with("n't");
-    is(last, &JOINING)
-        || denies(last)
-        || words.take(2).take_while(|word| !word.contains(char::is_numeric)).any(denies)
+    // `> 42`; `<b>42` is a tag.
+    let sign = before.trim_end();
+    let is_relation = sign.len() < before.len() && sign.ends_with(['<', '>', '≤', '≥']);
+    let is_joined = last_words(before).next().is_some_and(|last| is_one_of(last, &JOINING));
+    is_relation || is_joined || is_denied(before)
+}
+
+/// Whether the words before a value deny it, or make it a bound: "is not", "at least".
+pub(super) fn is_denied(before: &str) -> bool {
+    const BOUNDS: [&str; 8] =
+        ["than", "least", "most", "between", "exceed", "exceeds", "exceeding", "within"];
+    let denies = |word: &str| {
+        is_one_of(word, &["not", "never", "cannot", "neither", "nor"])
+            || word.ends_with("n't")
+            || word.ends_with("n’t")
+    };
+    let is_bound = last_words(before).next().is_some_and(|last| is_one_of(last, &BOUNDS));
+    let near = last_words(before).take(3).take_while(|word| !word.contains(char::is_numeric));
+    is_bound || near.into_iter().any(denies)
+}
+
+/// The words before the end of `text`, from the last, without what isn't a letter or digit around them.
+fn last_words(text: &str) -> impl Iterator<Item = &str> {
+    let is_around = |letter: char| !letter.is_alphanumeric() && !"'’".contains(letter);
+    let words = text.split_whitespace().rev().map(move |word| word.trim_matches(is_around));
+    words.filter(|word| !word.is_empty())
+}
+
+fn is_one_of(word: &str, list: &[&str]) -> bool {
+    list.iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
 /// The number of `72 clips`: words follow, and nothing else.
